@@ -1,0 +1,95 @@
+"""Blocks of rows: what bounds the memory of a fit and of a sparse prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+# Scores held at once. A few megabytes stay in the last cache level, and a block is still
+# long enough for the matrix product to run at full speed (2000 rows and more).
+SCORES_PER_BLOCK = 2**19
+
+
+def rows_per_block(n_classes: int) -> int:
+    """Rows whose scores fit the block budget; at least one.
+
+    Parameters
+    ----------
+    n_classes : int
+        Scores a row.
+
+    Returns
+    -------
+    int
+        The number of rows in all blocks but the last.
+    """
+    return max(1, SCORES_PER_BLOCK // max(1, n_classes))
+
+
+def row_slices(n_rows: int, rows: int) -> Iterator[slice]:
+    """Cut ``range(n_rows)`` into slices.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows.
+    rows : int
+        Length of each slice but the last.
+
+    Yields
+    ------
+    slice
+        Consecutive slices that cover every row once.
+    """
+    for start in range(0, n_rows, rows):
+        yield slice(start, min(start + rows, n_rows))
+
+
+def take_rows(X: Any, rows: slice) -> Any:
+    """Rows of a dense or CSR array, sharing its memory.
+
+    Parameters
+    ----------
+    X : ndarray or CSR array of shape (n, d)
+        Indexing a CSR array would copy its values; this does not.
+    rows : slice
+        Contiguous rows.
+
+    Returns
+    -------
+    ndarray or CSR array
+        The rows.
+    """
+    if not sp.issparse(X):
+        return X[rows]
+    if rows.start == 0 and rows.stop == X.shape[0]:
+        return X
+    indptr = X.indptr[rows.start : rows.stop + 1]
+    held = slice(indptr[0], indptr[-1])
+    return type(X)(
+        (X.data[held], X.indices[held], indptr - indptr[0]),
+        shape=(rows.stop - rows.start, X.shape[1]),
+        copy=False,
+    )
+
+
+def nonzeros_to_csr(P: np.ndarray) -> sp.csr_array:
+    """Keep the non-zeros of a dense block.
+
+    Parameters
+    ----------
+    P : ndarray of shape (n, d)
+        Probabilities, mostly zero.
+
+    Returns
+    -------
+    csr_array of shape (n, d)
+        The same numbers, with sorted column indices.
+    """
+    held = P != 0
+    indptr = np.zeros(P.shape[0] + 1, dtype=np.int64)
+    np.cumsum(np.count_nonzero(held, axis=1), out=indptr[1:])
+    return sp.csr_array((P[held], np.nonzero(held)[1], indptr), shape=P.shape)

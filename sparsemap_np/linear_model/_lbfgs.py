@@ -1,0 +1,156 @@
+"""L-BFGS-B from SciPy, taken down to the gradient that the user asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import Bounds, OptimizeResult, minimize
+
+from sparsemap_np.linear_model._solution import Solution
+
+# As LogisticRegression: a decrease this small (relative) is mostly rounding.
+_ROUNDING = 64 * float(np.finfo(np.float64).eps)
+_MAX_LINE_SEARCH = 50
+
+
+class _Trace:
+    """The objective as SciPy calls it: remembers its last point, counts iterations.
+
+    SciPy reports neither gradient nor value with an iteration; the point that it accepts is
+    always the last one that it evaluated.
+    """
+
+    def __init__(self, problem: Any, report: Any, lower: np.ndarray | None) -> None:
+        self._problem = problem
+        self._report = report
+        self._lower = lower
+        self.n_iter = 0
+        self.w = self.gradient = np.empty(0)
+        self.value = np.inf
+
+    def __call__(self, w: np.ndarray) -> tuple[float, np.ndarray]:
+        self.value, self.gradient = self._problem.value_and_gradient(w)
+        self.w = w.copy()
+        return self.value, self.gradient
+
+    def slope(self) -> float:
+        """Largest entry of the gradient, less what points out of the bounds."""
+        g = self.gradient
+        if self._lower is not None:
+            g = np.minimum(self.w - self._lower, g)
+        return float(np.max(np.abs(g), initial=0.0))
+
+    def iteration(self, intermediate_result: OptimizeResult) -> None:
+        """SciPy's callback; the argument's name selects the newer of its two protocols."""
+        self.n_iter += 1
+        if self._report.iteration(self.n_iter, self.w, self.value, self.slope()):
+            raise StopIteration
+
+    def solution(self, message: str) -> Solution:
+        """Where the last evaluation was."""
+        return Solution(self.w, self.value, self.slope(), self.n_iter, message)
+
+
+class _Differences(_Trace):
+    """The objective relative to where it starts, taken from gradients alone.
+
+    Near the minimum the decrease of an iteration drowns in the rounding of the objective,
+    and a line search on its values fails long before the gradient is small. The trapezoid
+
+        F(w) - F(v) = (F'(v) + F'(w)) . (w - v) / 2 + O(|w - v|^3)
+
+    from the last iterate v keeps its digits. A sufficient decrease of it is the approximate
+    Wolfe condition of Hager and Zhang (SIAM J. Optim. 16, 2005, 170-192).
+    """
+
+    def __init__(self, earlier: _Trace) -> None:
+        super().__init__(earlier._problem, earlier._report, earlier._lower)
+        self.n_iter = earlier.n_iter
+        self._from = (earlier.w, earlier.gradient, 0.0)
+        self._difference = 0.0
+
+    def __call__(self, w: np.ndarray) -> tuple[float, np.ndarray]:
+        super().__call__(w)
+        start, slope, before = self._from
+        self._difference = before + 0.5 * float((slope + self.gradient) @ (self.w - start))
+        return self._difference, self.gradient
+
+    def iteration(self, intermediate_result: OptimizeResult) -> None:
+        self._from = (self.w, self.gradient, self._difference)
+        super().iteration(intermediate_result)
+
+
+def minimize_lbfgs(
+    problem: Any,
+    w0: np.ndarray,
+    *,
+    tol: float,
+    max_iter: int,
+    report: Any,
+    lower: np.ndarray | None = None,
+) -> Solution:
+    """Minimise by L-BFGS-B.
+
+    Parameters
+    ----------
+    problem : object
+        With ``value_and_gradient(w)``.
+    w0 : ndarray
+        Where to start.
+    tol : float
+        Largest entry of the projected gradient at which to stop.
+    max_iter : int
+        Most iterations.
+    report : Report
+        Told of each iteration.
+    lower : ndarray or None
+        Lower bounds.
+
+    Returns
+    -------
+    Solution
+        Where it stopped, for whatever reason.
+    """
+    trace = _Trace(problem, report, lower)
+    if max_iter == 0:
+        trace(w0)
+        return trace.solution("no iteration allowed")
+    bounds = None if lower is None else Bounds(lower, np.inf)
+    message = _run(trace, w0, bounds, ftol=_ROUNDING, tol=tol, max_iter=max_iter)
+    first = trace.solution(message)
+    if first.slope <= tol or trace.n_iter >= max_iter or report.stopped:
+        return first
+    # The values have no digits left, but the gradient is not yet what was asked for.
+    finer = _Differences(trace)
+    message = _run(finer, first.w, bounds, ftol=0.0, tol=tol, max_iter=max_iter - trace.n_iter)
+    second = finer.solution(message)
+    risen = second.value > first.value + _ROUNDING * max(1.0, abs(first.value))
+    if risen or not second.slope < first.slope:
+        return replace(first, n_iter=second.n_iter)
+    return second
+
+
+def _run(
+    trace: _Trace, w0: np.ndarray, bounds: Bounds | None, *, ftol: float, tol: float, max_iter: int
+) -> str:
+    result = minimize(
+        trace,
+        w0,
+        method="L-BFGS-B",
+        jac=True,
+        bounds=bounds,
+        callback=trace.iteration,
+        options={
+            "maxiter": max_iter,
+            "maxfun": max_iter * (_MAX_LINE_SEARCH + 1),
+            "maxls": _MAX_LINE_SEARCH,
+            "gtol": tol,
+            "ftol": ftol,
+        },
+    )
+    if trace.w.size != result.x.size or not np.array_equal(trace.w, result.x):
+        # After a failed line search SciPy goes back to an earlier point.
+        trace(result.x)
+    return str(result.message)

@@ -1,0 +1,219 @@
+r"""The objective of a linear model under a Fenchel-Young loss, over row blocks.
+
+.. math::
+
+    F(W, b) = \frac{\sum_i w_i L(W x_i + b; y_i)}{\sum_i w_i}
+              + \frac{\lambda}{2} \lVert W \rVert^2
+
+Two classes share one row of weights: their scores are (0, f), because the loss does not
+change when a number is added to all the scores of a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sparsemap_np.linear_model._blocks import row_slices, rows_per_block, take_rows
+from sparsemap_np.linear_model._losses import FenchelYoung
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the parameters lie in the flat vector that a solver sees.
+
+    A feature's weights for all classes are adjacent, the intercepts come last: so the
+    products ``X @ W`` and ``X.T @ D`` read and write contiguous rows, dense or CSR.
+
+    Attributes
+    ----------
+    n_features, n_classes : int
+        Size of the problem.
+    fit_intercept : bool
+        Whether a row of intercepts follows the weights.
+    """
+
+    n_features: int
+    n_classes: int
+    fit_intercept: bool
+
+    @property
+    def n_outputs(self) -> int:
+        """Columns of weights: one for two classes, else one a class."""
+        return 1 if self.n_classes == 2 else self.n_classes
+
+    @property
+    def n_weights(self) -> int:
+        """Penalised parameters: they come first in the flat vector."""
+        return self.n_features * self.n_outputs
+
+    @property
+    def n_parameters(self) -> int:
+        """Length of the flat vector."""
+        return self.n_weights + self.fit_intercept * self.n_outputs
+
+    def split(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """View the flat vector as weights and intercepts.
+
+        Parameters
+        ----------
+        w : ndarray of shape (n_parameters,)
+            Flat parameters (or a gradient).
+
+        Returns
+        -------
+        W : ndarray of shape (n_features, n_outputs)
+            View of the weights.
+        b : ndarray of shape (n_outputs,) or None
+            View of the intercepts, None without them.
+        """
+        W = w[: self.n_weights].reshape(self.n_features, self.n_outputs)
+        return W, (w[self.n_weights :] if self.fit_intercept else None)
+
+    def flatten(self, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
+        """Make flat float64 parameters from an estimator's attributes.
+
+        Parameters
+        ----------
+        coef : ndarray of shape (n_outputs, n_features)
+            As `coef_`.
+        intercept : ndarray of shape (n_outputs,)
+            As `intercept_`; left out when no intercept is fitted.
+
+        Returns
+        -------
+        ndarray of shape (n_parameters,)
+            A new vector.
+        """
+        w = np.empty(self.n_parameters)
+        W, b = self.split(w)
+        W[...] = coef.T
+        if b is not None:
+            b[...] = intercept
+        return w
+
+    def attributes(self, w: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+        """Make an estimator's attributes from the flat vector.
+
+        Parameters
+        ----------
+        w : ndarray of shape (n_parameters,)
+            Flat parameters.
+        dtype : dtype
+            Type of the result.
+
+        Returns
+        -------
+        coef : ndarray of shape (n_outputs, n_features)
+            As `coef_`.
+        intercept : ndarray of shape (n_outputs,)
+            As `intercept_`; zeros when none is fitted.
+        """
+        W, b = self.split(w)
+        coef = np.array(W.T, dtype=dtype, order="C")
+        intercept = np.zeros(self.n_outputs) if b is None else b
+        return coef, np.array(intercept, dtype=dtype)
+
+
+class LinearObjective:
+    """Value and gradient of the objective; never holds more than a block of scores.
+
+    Parameters
+    ----------
+    loss : FenchelYoung
+        The loss.
+    X : ndarray or CSR array of shape (n, n_features)
+        Data, float32 or float64: the products are computed in its type, sums in float64.
+    y : ndarray or CSR array
+        Indices of classes, or distributions.
+    layout : Layout
+        Size of the problem.
+    sample_weight : ndarray of shape (n,) or None
+        Non-negative, not all zero.
+    l2 : float
+        Strength of the squared penalty on the weights.
+    """
+
+    def __init__(
+        self,
+        loss: FenchelYoung,
+        X: Any,
+        y: Any,
+        layout: Layout,
+        *,
+        sample_weight: np.ndarray | None = None,
+        l2: float = 0.0,
+    ) -> None:
+        self.loss = loss
+        self.layout = layout
+        self.l2 = l2
+        self.dtype = X.dtype
+        n_samples = X.shape[0]
+        self.total_weight = float(n_samples)
+        if sample_weight is not None:
+            self.total_weight = float(np.sum(sample_weight, dtype=np.float64))
+            sample_weight = np.asarray(sample_weight, dtype=X.dtype)
+        rows = min(rows_per_block(layout.n_classes), n_samples)
+        self._blocks = [
+            (
+                take_rows(X, at),
+                take_rows(y, at),
+                None if sample_weight is None else sample_weight[at],
+            )
+            for at in row_slices(n_samples, rows)
+        ]
+        # With two classes the first column of scores stays zero for good.
+        self._scores = np.zeros((rows, layout.n_classes), dtype=X.dtype)
+        self._first = layout.n_classes - layout.n_outputs
+
+    def value_and_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
+        """Evaluate the objective.
+
+        Parameters
+        ----------
+        w : ndarray of shape (n_parameters,)
+            Flat parameters.
+
+        Returns
+        -------
+        value : float
+            F at `w`.
+        gradient : ndarray of shape (n_parameters,)
+            Its gradient, float64.
+        """
+        value = 0.0
+        gradient = np.zeros(w.shape)
+        G, g = self.layout.split(gradient)
+        for X, loss, D in self._loss_blocks(w):
+            value += loss
+            G += X.T @ D
+            if g is not None:
+                g += D.sum(axis=0, dtype=np.float64)
+        value /= self.total_weight
+        gradient /= self.total_weight
+        if self.l2:
+            weights = w[: self.layout.n_weights]
+            value += 0.5 * self.l2 * float(weights @ weights)
+            gradient[: self.layout.n_weights] += self.l2 * weights
+        return value, gradient
+
+    def _loss_blocks(self, w: np.ndarray) -> Iterator[tuple[Any, float, np.ndarray]]:
+        """Rows of X, their summed loss, and its gradient with respect to their scores."""
+        W, b = self.layout.split(w.astype(self.dtype, copy=False))
+        for X, y, weight in self._blocks:
+            scores = self._scores[: X.shape[0]]
+            free = scores[:, self._first :]
+            if sp.issparse(X):
+                free[...] = X @ W
+            else:
+                np.matmul(X, W, out=free)
+            if b is not None:
+                free += b
+            loss, D = self.loss.loss(
+                scores, y, reduction="sum", sample_weight=weight, return_grad=True
+            )
+            yield X, float(loss), D[:, self._first :]
