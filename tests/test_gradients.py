@@ -153,7 +153,6 @@ def test_awkward_rows(mapping, dtype):
     for i in np.flatnonzero(~nan_rows):
         np.testing.assert_array_equal(mapping.vjp(dP[i], P[i]), got[i])
     dP[0, 0] = np.nan
-    assert np.isnan(mapping.vjp(dP, P)[0]).any() or not (P[0] > 0)[0] or not mapping.smooth
     np.testing.assert_array_equal(mapping.vjp(dP, P)[1:], got[1:])
 
 
