@@ -26,9 +26,11 @@ def run_block(first_line, source, namespace):
         test = doctest.DocTestParser().get_doctest(
             source, namespace, f"README, line {first_line + 1}", str(README), first_line
         )
-        # The runner works on the namespace itself, so that later blocks see its names.
+        # A doctest runs in a copy of the namespace; later blocks need its names.
         report = []
-        result = doctest.DocTestRunner(verbose=False).run(test, report.append, clear_globs=False)
+        result = doctest.DocTestRunner(verbose=False).run(
+            test, out=report.append, clear_globs=False
+        )
         namespace.update(test.globs)
         assert result.failed == 0, "".join(report)
     else:
