@@ -1,0 +1,304 @@
+"""Arguments: dtypes, axes, per-row parameters, ``out``, and how arrays reach the kernels.
+
+Kernels take C-contiguous rows of float32 or float64. Arrays that are so already are handed over as
+they are; any other layout, axis or dtype goes through small blocks of rows, so that no temporary
+of the array's size is ever made.
+"""
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+from numpy.typing import ArrayLike, NDArray
+
+from sparsemap_np._threads import run_tasks, thread_count
+
+_BLOCK_BYTES = 1 << 17
+"""Scratch of a block of rows that has to be copied: it should stay in the second-level cache."""
+
+_SERIAL_NS = 150_000
+"""Below this much work threads cost more than they bring."""
+
+NO_PARAMETER = np.zeros(1)
+
+
+def result_dtype(dtype: np.dtype, name: str = "X") -> np.dtype:
+    """Dtype of the result for scores of ``dtype``."""
+    if dtype.kind == "f":
+        return np.dtype(dtype.newbyteorder("=")) if dtype.itemsize <= 8 else np.dtype(np.float64)
+    if dtype.kind in "iub":
+        return np.dtype(np.float64)
+    raise TypeError(
+        f"{name} has dtype {dtype}: it must hold real numbers (floats, integers or booleans)"
+    )
+
+
+def compute_dtype(dtype: np.dtype) -> np.dtype:
+    """Dtype that kernels work in for results of ``dtype``: there is no float16 in Numba."""
+    return np.dtype(np.float32) if dtype.itemsize < 8 else np.dtype(np.float64)
+
+
+def as_scores(X: ArrayLike, name: str = "X") -> tuple[NDArray, np.dtype]:
+    """``X`` as an array of at least one dimension, and the dtype of results."""
+    X = np.asarray(X)
+    dtype = result_dtype(X.dtype, name)
+    if X.ndim == 0:
+        raise ValueError(f"{name} is 0-dimensional: it must have at least one dimension")
+    return X, dtype
+
+
+def matching(array: ArrayLike, shape: tuple[int, ...], name: str, other: str) -> NDArray:
+    """An array of real numbers that must have the shape of another argument."""
+    array = np.asarray(array)
+    result_dtype(array.dtype, name)
+    if array.shape != shape:
+        raise ValueError(
+            f"{name} has shape {array.shape}: it must have the shape of {other}, {shape}"
+        )
+    return array
+
+
+def as_rows(array: NDArray, axis: int, work: np.dtype) -> tuple[NDArray, tuple[int, ...]]:
+    """A contiguous copy or view of the rows along ``axis``, (n, d), and the other dimensions."""
+    moved = np.moveaxis(array, axis, -1)
+    *lead, d = moved.shape
+    n = int(np.prod(lead, dtype=np.int64))
+    rows = np.ascontiguousarray(moved, dtype=work).reshape(n, d)
+    return for_kernel(rows), tuple(lead)
+
+
+def as_axis(axis: int, ndim: int) -> int:
+    """``axis`` as a non-negative index."""
+    try:
+        axis = operator.index(axis)
+    except TypeError:
+        raise TypeError(f"axis must be an integer, got {axis!r}") from None
+    return normalize_axis_index(axis, ndim, "axis")
+
+
+def as_count(value: int | None, name: str) -> int | None:
+    """``None`` or an integer >= 1 (``k``, ``n_iter``)."""
+    if value is None:
+        return None
+    try:
+        count = operator.index(value)
+    except TypeError:
+        count = 0
+    if count < 1 or isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be None or an integer >= 1, got {value!r}")
+    return count
+
+
+def as_parameter(
+    value: ArrayLike,
+    name: str,
+    valid: Callable[[NDArray], NDArray],
+    allowed: str,
+    shape: tuple[int, ...],
+    axis: int,
+) -> NDArray:
+    """A per-row parameter as float64: (1,) for a scalar, else one value a row, in row order."""
+    try:
+        raw = np.asarray(value)
+        if raw.dtype.kind not in "fiub" and raw.dtype != object:
+            raise TypeError
+        par = raw.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be {allowed}, got {value!r}") from None
+    good = valid(par)
+    if not good.all():
+        raise ValueError(f"{name} must be {allowed}, got {par[~good].flat[0]}")
+    if par.ndim == 0 or par.size == 1 and par.ndim <= len(shape):
+        return par.reshape(1)
+    wanted = shape[:axis] + (1,) + shape[axis + 1 :]
+    try:
+        rows = np.broadcast_to(par, wanted)
+    except ValueError:
+        raise ValueError(
+            f"{name} has shape {par.shape}: it must be a scalar or broadcast to {wanted}, "
+            f"one value a row of X (length 1 along axis {axis})"
+        ) from None
+    return np.ascontiguousarray(np.moveaxis(rows, axis, -1)).reshape(-1)
+
+
+class _Writable:
+    """The memory of a read-only array without its flag: kernels would be compiled again for it."""
+
+    def __init__(self, array: NDArray) -> None:
+        self._base = array
+        interface = dict(array.__array_interface__)
+        interface["data"] = (interface["data"][0], False)
+        self.__array_interface__ = interface
+
+
+def for_kernel(array: NDArray) -> NDArray:
+    """An input (never written to) in the one form that kernels are compiled for."""
+    return array if array.flags.writeable else np.asarray(_Writable(array))
+
+
+def _is_plain(array: NDArray, dtype: np.dtype, axis: int) -> bool:
+    return (
+        array.dtype == dtype
+        and array.dtype.isnative
+        and axis == array.ndim - 1
+        and array.flags.c_contiguous
+        and array.flags.aligned
+    )
+
+
+def check_out(out: NDArray | None, shape: tuple[int, ...], dtype: np.dtype) -> None:
+    """Raise unless ``out`` can hold a result of this shape and dtype."""
+    if out is None:
+        return
+    if not isinstance(out, np.ndarray):
+        raise TypeError(f"out must be a NumPy array or None, got {type(out).__name__}")
+    if out.shape != shape:
+        raise ValueError(f"out has shape {out.shape}: it must have the shape of X, {shape}")
+    if not np.can_cast(dtype, out.dtype, "same_kind"):
+        raise TypeError(f"out has dtype {out.dtype}: a result of {dtype} cannot be cast to it")
+    if not out.flags.writeable:
+        raise ValueError("out is read-only: it must be writeable")
+
+
+def _same_place(a: NDArray, b: NDArray) -> bool:
+    return (
+        a.__array_interface__["data"][0] == b.__array_interface__["data"][0]
+        and a.strides == b.strides
+        and a.dtype == b.dtype
+    )
+
+
+def map_rows(
+    kernel: Callable,
+    inputs: Sequence[NDArray],
+    parameters: Sequence[Any],
+    dtype: np.dtype,
+    axis: int,
+    out: NDArray | None = None,
+    cost: float = 1.0,
+) -> NDArray:
+    """``kernel(*inputs, *parameters, result, start, stop)`` over all rows along ``axis``.
+
+    ``inputs`` have one common shape, which the result takes; a parameter that is an array longer
+    than one holds a value for each row. ``cost`` is a guess of the nanoseconds per score.
+    """
+    shape = inputs[0].shape
+    check_out(out, shape, dtype)
+    result = np.empty(shape, dtype) if out is None else out
+    if result.size == 0:
+        return result
+    work = compute_dtype(dtype)
+    plain = _is_plain(result, work, axis) and all(_is_plain(a, work, axis) for a in inputs)
+    if out is not None and any(
+        np.may_share_memory(out, a) and not _same_place(out, a) for a in inputs
+    ):
+        result[...] = map_rows(kernel, inputs, parameters, dtype, axis, cost=cost)
+        return result
+    if plain:
+        d = shape[-1]
+        rows = [for_kernel(a).reshape(-1, d) for a in inputs]
+        run_ranges(kernel, (*rows, *parameters, result.reshape(-1, d)), len(rows[0]), d * cost)
+    else:
+        _map_blocks(kernel, inputs, parameters, work, axis, result, cost, per_row=False)
+    return result
+
+
+def reduce_rows(
+    kernel: Callable,
+    inputs: Sequence[NDArray],
+    parameters: Sequence[Any],
+    work: np.dtype,
+    axis: int,
+    dtype: Any,
+    cost: float = 1.0,
+) -> NDArray:
+    """Like ``map_rows`` for a kernel whose result is one number a row (length 1 along axis)."""
+    shape = inputs[0].shape
+    lead = shape[:axis] + shape[axis + 1 :]
+    result = np.zeros(int(np.prod(lead, dtype=np.int64)), dtype)
+    d = shape[axis]
+    if d and result.size:
+        if all(_is_plain(a, work, axis) for a in inputs):
+            rows = [for_kernel(a).reshape(-1, d) for a in inputs]
+            run_ranges(kernel, (*rows, *parameters, result), result.size, d * cost)
+        else:
+            _map_blocks(kernel, inputs, parameters, work, axis, result, cost, per_row=True)
+    return np.expand_dims(result.reshape(lead), axis)
+
+
+def run_ranges(kernel: Callable, arguments: tuple, n: int, row_ns: float) -> None:
+    """``kernel(*arguments, start, stop)`` over n rows, split among threads when that pays."""
+    if n * row_ns < _SERIAL_NS or n == 1 or (threads := thread_count()) == 1:
+        kernel(*arguments, 0, n)
+        return
+    # A few pieces a thread, so that uneven rows even out.
+    pieces = min(n, 4 * threads)
+    bounds = [n * i // pieces for i in range(pieces + 1)]
+    run_tasks(lambda i: kernel(*arguments, bounds[i], bounds[i + 1]), pieces)
+
+
+def _blocks(lead: tuple[int, ...], rows: int) -> list[tuple[tuple, int, int]]:
+    """Cut the leading shape into boxes of about ``rows`` rows: (index, first row, last row + 1)."""
+    split = len(lead)
+    inner = 1
+    while split > 0 and inner * lead[split - 1] <= rows:
+        split -= 1
+        inner *= lead[split]
+    if split == 0:
+        return [((), 0, inner)]
+    width = max(1, rows // inner)
+    boxes = []
+    for number, index in enumerate(np.ndindex(*lead[: split - 1])):
+        base = number * lead[split - 1]
+        for start in range(0, lead[split - 1], width):
+            stop = min(start + width, lead[split - 1])
+            box = (*index, slice(start, stop))
+            boxes.append((box, (base + start) * inner, (base + stop) * inner))
+    return boxes
+
+
+def _map_blocks(
+    kernel: Callable,
+    inputs: Sequence[NDArray],
+    parameters: Sequence[Any],
+    work: np.dtype,
+    axis: int,
+    result: NDArray,
+    cost: float,
+    per_row: bool,
+) -> None:
+    """Copy a block of rows to scratch, run the kernel there, copy the answer to its place.
+
+    ``result`` has the inputs' shape or, with ``per_row``, is flat with one number a row.
+    """
+    sources = [np.moveaxis(a, axis, -1) for a in inputs]
+    *lead, d = sources[0].shape
+    target = None if per_row else np.moveaxis(result, axis, -1)
+    boxes = _blocks(tuple(lead), max(16, _BLOCK_BYTES // (d * work.itemsize)))
+
+    @np.errstate(all="ignore")  # a cast to float16 may underflow, and that is its right answer
+    def task(number: int) -> None:
+        box, start, stop = boxes[number]
+        n = stop - start
+        blocks = []
+        for source in sources:
+            view = source[box]
+            block = np.empty((n, d), work)
+            np.copyto(block.reshape(view.shape), view, casting="unsafe")
+            blocks.append(block)
+        own = [p[start:stop] if isinstance(p, np.ndarray) and p.size > 1 else p for p in parameters]
+        if target is None:
+            kernel(*blocks, *own, result[start:stop], 0, n)
+        else:
+            answer = np.empty((n, d), work)
+            kernel(*blocks, *own, answer, 0, n)
+            place = target[box]
+            np.copyto(place, answer.reshape(place.shape), casting="same_kind")
+
+    if inputs[0].size * cost < _SERIAL_NS:
+        for number in range(len(boxes)):
+            task(number)
+    else:
+        run_tasks(task, len(boxes))

@@ -1,0 +1,147 @@
+"""How kernels are compiled, and a cache of machine code that cannot be stale.
+
+Numba's own cache is stamped with the file that holds the cached function only: edit a scalar in
+another file, or upgrade the package, and callers keep the old machine code. It also numbers its
+data files through an index that racing processes can leave pointing at each other's code. Here
+one file holds one compiled signature, and its name is a hash of everything the code depends on:
+the text of every kernel source, the kernel's name, the signature, the processor, and the versions
+of Python, Numba and llvmlite. There is no index, writes are atomic, and a cache that cannot be
+read or written only costs the compilation.
+"""
+
+import hashlib
+import os
+import pickle
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+
+import llvmlite
+import numba
+from numba.core import config
+from numba.core.caching import NullCache, _Cache
+from numba.core.compiler import CompileResult
+
+# The numpy error model leaves out the zero test of each division, which stops vectorisation.
+_OPTIONS = {"error_model": "numpy", "nogil": True}
+
+scalar = numba.njit(**_OPTIONS)
+"""An element-wise formula or a row solver: IEEE semantics, nothing re-associated."""
+
+fast = numba.njit(fastmath={"reassoc", "nsz", "contract", "arcp", "nnan"}, **_OPTIONS)
+"""A reduction that may be re-associated. Rows with NaN must have been sorted out before; the
+element-wise part belongs in a ``scalar``, or ``(x - m) - tau`` is rewritten as ``x - (m + tau)``."""
+
+
+@lru_cache(maxsize=1)
+def source_stamp() -> str:
+    """Hash of the text of all kernel sources."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.name.encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _usable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+@lru_cache(maxsize=1)
+def cache_folder() -> Path | None:
+    """Where machine code is kept; ``None`` when no folder can be written."""
+    if config.CACHE_DIR:
+        choices = [Path(config.CACHE_DIR) / "sparsemap_np"]
+    else:
+        choices = [Path(__file__).parent / "__pycache__"]
+        # A folder that others may write is no place for code: no temporary folder in this list.
+        home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        if os.path.isabs(home):
+            choices.append(Path(home) / "sparsemap_np")
+    for folder in choices:
+        if _usable(folder):
+            return folder
+    return None
+
+
+class KernelCache(_Cache):
+    """Numba's cache interface over one file per compiled signature."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self._name = name
+        self._folder = folder
+        self._enabled = True
+
+    @property
+    def cache_path(self) -> str:
+        return str(self._folder)
+
+    def enable(self) -> None:
+        self._enabled = True
+
+    def disable(self) -> None:
+        self._enabled = False
+
+    def flush(self) -> None:
+        for path in self._folder.glob(f"{self._name}-*.nbc"):
+            path.unlink(missing_ok=True)
+
+    def _path(self, sig: object, codegen: object) -> Path:
+        parts = (
+            source_stamp(),
+            self._name,
+            str(sig),
+            repr(codegen.magic_tuple()),
+            sys.version,
+            numba.__version__,
+            llvmlite.__version__,
+        )
+        key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+        return self._folder / f"{self._name}-{key}.nbc"
+
+    def load_overload(self, sig: object, target_context: object) -> CompileResult | None:
+        target_context.refresh()
+        if not self._enabled:
+            return None
+        try:
+            payload = pickle.loads(self._path(sig, target_context.codegen()).read_bytes())
+            return CompileResult._rebuild(target_context, *payload)
+        except Exception:
+            # Missing, truncated or unreadable: compiling again is always right.
+            return None
+
+    def save_overload(self, sig: object, data: CompileResult) -> None:
+        if not self._enabled or data.library.has_dynamic_globals:
+            return
+        path = self._path(sig, data.codegen)
+        temporary = None
+        try:
+            blob = pickle.dumps(data._reduce())
+            descriptor, temporary = tempfile.mkstemp(dir=self._folder, prefix=self._name)
+            with os.fdopen(descriptor, "wb") as handle:
+                handle.write(blob)
+            os.replace(temporary, path)
+        except OSError:
+            # A full disk or a folder that went away: work on without a cache.
+            if temporary is not None and os.path.exists(temporary):
+                os.unlink(temporary)
+
+
+def kernel(name: str) -> Callable:
+    """Compile a loop over rows, kept in the cache under ``name`` (unique in the package)."""
+
+    def decorate(function: Callable) -> Callable:
+        dispatcher = numba.njit(**_OPTIONS)(function)
+        if hasattr(dispatcher, "_cache"):  # not so under NUMBA_DISABLE_JIT
+            folder = cache_folder()
+            dispatcher._cache = NullCache() if folder is None else KernelCache(name, folder)
+        return dispatcher
+
+    return decorate

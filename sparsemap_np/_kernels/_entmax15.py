@@ -1,0 +1,119 @@
+"""1.5-entmax: p = ((z - tau) / 2)+^2 with sum p = 1.
+
+Newton on the norm ``sqrt(sum w^2)``, w = (z - tau)+ / 2, which is convex in tau: from the left it
+never overshoots. The quadratic of the active scores (exact, once no score is dropped) ends it.
+"""
+
+import math
+
+from sparsemap_np._kernels._compile import fast, scalar
+from sparsemap_np._kernels._scan import BLOCK
+from sparsemap_np._kernels._twosum import split_sum
+
+
+@scalar
+def half_excess(x, m, tau):
+    """The square root of the probability: half the distance above the threshold, or zero."""
+    T = type(x)
+    w = T(0.5) * ((x - m) - tau)
+    return w if w > 0 else T(0)
+
+
+@fast
+def _mass(x, m, tau):
+    """Sum, sum of squares, number and smallest of the positive half excesses."""
+    T = type(x[0])
+    zero = T(0)
+    one = T(1)
+    s1 = zero
+    s2 = zero
+    c = zero
+    low = T(2)
+    for j in range(x.size):
+        w = half_excess(x[j], m, tau)
+        s1 += w
+        s2 += w * w
+        c += one if w > zero else zero
+        u = w if w > zero else T(2)
+        low = u if u < low else low
+    return s1, s2, c, low
+
+
+@scalar
+def _row_mass(x, m, tau, bmax):
+    s1 = 0.0
+    s2 = 0.0
+    c = 0.0
+    low = 2.0
+    for b in range(bmax.size):
+        if half_excess(bmax[b], m, tau) > 0:
+            b1, b2, bc, bl = _mass(x[b * BLOCK : (b + 1) * BLOCK], m, tau)
+            s1 += b1
+            s2 += b2
+            c += bc
+            low = min(low, bl)
+    return s1, s2, c, low
+
+
+@scalar
+def _coarse(bmax, m, tau):
+    """A lower bound of tau: the threshold of a subset of the scores."""
+    T = type(bmax[0])
+    for _ in range(8):
+        s1, s2, c, low = _mass(bmax, m, tau)
+        step = T(2) * (s2 - math.sqrt(s2)) / s1
+        if not step > T(1e-3):
+            break
+        tau = tau + step
+    return tau
+
+
+@scalar
+def threshold15(x, top, bmax):
+    """Threshold of x - max as (hi, lo): hi in the row's dtype, lo the exact remainder."""
+    T = type(x[0])
+    m = T(top)
+    tau = T(-2)
+    if bmax.size > 1:
+        tau = _coarse(bmax, m, tau)
+        # The coarse bound is rounded: step back by more than its error.
+        tau = max(T(-2), tau - T(1e-5))
+    lo = 0.0
+    for _ in range(200):
+        s1, s2, c, low = _row_mass(x, m, tau, bmax)
+        root = (s2 - 1.0) / (s1 + math.sqrt(max(s1 * s1 - c * (s2 - 1.0), 0.0)))
+        lo = 2.0 * root
+        # Exact when no score is dropped; but a sum far above 1 carries its own rounding.
+        if (root < low and s2 < 2.0) or T(tau + lo) == tau:
+            break
+        if root >= low:
+            lo = 2.0 * (s2 - math.sqrt(s2)) / s1
+        if T(tau + lo) == tau:
+            break
+        tau = T(tau + lo)
+    return split_sum(tau, lo, T(0))
+
+
+@scalar
+def _write(x, m, hi, lo, p):
+    T = type(hi)
+    for j in range(x.size):
+        w = T(0.5) * (((x[j] - m) - hi) - lo)
+        w = w if w > 0 else T(0)
+        p[j] = w * w
+
+
+@scalar
+def entmax15_row(x, top, par, bmax, p):
+    """Probabilities of one finite-maximum row; returns ln_{1/2}(p of the largest score)."""
+    T = type(x[0])
+    m = T(top)
+    hi, lo = threshold15(x, top, bmax)
+    for b in range(bmax.size):
+        block = p[b * BLOCK : (b + 1) * BLOCK]
+        if half_excess(bmax[b], m, hi) > 0:
+            _write(x[b * BLOCK : (b + 1) * BLOCK], m, hi, T(lo), block)
+        else:
+            for j in range(block.size):
+                block[j] = 0
+    return -(hi + lo) - 2.0

@@ -1,0 +1,106 @@
+"""Sparsemax: p = (x - tau)+ with sum p = 1, by Michelot's finite algorithm on block maxima.
+
+The excess s(tau) = sum (z - tau)+ is convex and decreasing, so a Newton step from the left never
+overshoots; it is exact as soon as it drops no score, which the smallest positive excess tells
+without another pass. Scores are taken as z = x - max throughout: far from zero x - 1 may equal x.
+"""
+
+from sparsemap_np._kernels._compile import fast, scalar
+from sparsemap_np._kernels._scan import BLOCK
+from sparsemap_np._kernels._twosum import split_sum
+
+
+@scalar
+def _excess(x, m, tau):
+    w = (x - m) - tau
+    return w if w > 0 else type(w)(0)
+
+
+@fast
+def _mass(x, m, tau):
+    """Sum, number and smallest of the positive excesses."""
+    T = type(x[0])
+    zero = T(0)
+    one = T(1)
+    s = zero
+    c = zero
+    low = T(2)
+    for j in range(x.size):
+        w = _excess(x[j], m, tau)
+        s += w
+        c += one if w > zero else zero
+        u = w if w > zero else T(2)
+        low = u if u < low else low
+    return s, c, low
+
+
+@scalar
+def _row_mass(x, m, tau, bmax):
+    """``_mass`` over the blocks that reach above tau, summed in float64."""
+    s = 0.0
+    c = 0.0
+    low = 2.0
+    for b in range(bmax.size):
+        if _excess(bmax[b], m, tau) > 0:
+            bs, bc, bl = _mass(x[b * BLOCK : (b + 1) * BLOCK], m, tau)
+            s += bs
+            c += bc
+            low = min(low, bl)
+    return s, c, low
+
+
+@scalar
+def _coarse(bmax, m, tau):
+    """A lower bound of tau: the threshold of a subset of the scores."""
+    T = type(bmax[0])
+    for _ in range(8):
+        s, c, low = _mass(bmax, m, tau)
+        step = (s - T(1)) / c
+        if not step > T(1e-3):
+            break
+        tau = tau + step
+    return tau
+
+
+@scalar
+def threshold(x, top, bmax):
+    """Threshold of x - max as (hi, lo): hi in the row's dtype, lo the exact remainder."""
+    T = type(x[0])
+    m = T(top)
+    tau = T(-1)
+    if bmax.size > 1:
+        tau = _coarse(bmax, m, tau)
+        # The coarse bound is rounded: step back by more than its error.
+        tau = max(T(-1), tau - T(1e-5))
+    lo = 0.0
+    for _ in range(x.size + 2):
+        s, c, low = _row_mass(x, m, tau, bmax)
+        lo = (s - 1.0) / c
+        # Exact when no score is dropped; but a sum far above 1 carries its own rounding.
+        if (lo < low and s < 2.0) or T(tau + lo) == tau:
+            break
+        tau = T(tau + lo)
+    return split_sum(tau, lo, T(0))
+
+
+@scalar
+def _write(x, m, hi, lo, p):
+    for j in range(x.size):
+        w = ((x[j] - m) - hi) - lo
+        p[j] = w if w > 0 else type(w)(0)
+
+
+@scalar
+def sparsemax_row(x, top, par, bmax, p):
+    """Probabilities of one finite-maximum row; returns ln_1(p of the largest score)."""
+    T = type(x[0])
+    m = T(top)
+    hi, lo = threshold(x, top, bmax)
+    for b in range(bmax.size):
+        block = p[b * BLOCK : (b + 1) * BLOCK]
+        if _excess(bmax[b], m, hi) > 0:
+            _write(x[b * BLOCK : (b + 1) * BLOCK], m, hi, T(lo), block)
+        else:
+            for j in range(block.size):
+                block[j] = 0
+    return -(hi + lo) - 1.0

@@ -1,0 +1,132 @@
+"""alpha-entmax for alpha in (0, 2): p_i = y (1 + b z_i / y^b)+^(1/b), b = alpha - 1, z = x - max.
+
+The unknown is L = log y, the logarithm of the largest probability, and not a threshold: every
+other coordinate moves less than y does, for any b, down to the softmax at b = 0, where a threshold
+would lie at -1/b. F(L) = sum p is solved by Newton steps on the norm F^b in y^b (log F in L as
+b -> 0), which from L = 0 descends without overshooting: the norm is convex for 0 < b <= 1 and
+concave, approached from its other side, for b < 0.
+
+``beta`` scales the scores inside the base: beta = b for entmax. normmax uses the same solver.
+"""
+
+import math
+
+import numpy as np
+
+from sparsemap_np._kernels._compile import scalar
+from sparsemap_np._kernels._scan import BLOCK
+
+
+@scalar
+def base_of(z, rate):
+    """``1 + b z / y^b`` as its distance from 1; -1 is the threshold."""
+    v = z * rate
+    return v if v > -1.0 else -1.0
+
+
+@scalar
+def power_of(v, b):
+    """``(1 + v)^(1/b)`` without rounding 1 + v first."""
+    return math.exp(math.log1p(v) / b) if v > -1.0 else 0.0
+
+
+@scalar
+def _mass(x, top, rate, b):
+    """Sums of r_i = p_i / y and of r_i / (1 + v_i)."""
+    r0 = 0.0
+    r1 = 0.0
+    for j in range(x.size):
+        v = base_of(np.float64(x[j]) - top, rate)
+        if v > -1.0:
+            r = power_of(v, b)
+            r0 += r
+            r1 += r / (1.0 + v)
+    return r0, r1
+
+
+@scalar
+def _row_mass(x, top, rate, b, bmax):
+    r0 = 0.0
+    r1 = 0.0
+    for k in range(bmax.size):
+        # b < 0 has no threshold: every base is above 1.
+        if base_of(np.float64(bmax[k]) - top, rate) > -1.0:
+            s0, s1 = _mass(x[k * BLOCK : (k + 1) * BLOCK], top, rate, b)
+            r0 += s0
+            r1 += s1
+    return r0, r1
+
+
+@scalar
+def _step(level, r0, r1, b):
+    """Newton's change of L = log y, and log F where it started."""
+    log_f = level + math.log(r0)
+    return math.log1p((r0 / r1) * math.expm1(-b * log_f)) / b, log_f
+
+
+@scalar
+def log_largest(x, top, b, beta, bmax):
+    """L = log of the largest probability."""
+    level = 0.0
+    if bmax.size > 1:
+        # A subset of the scores needs a larger y: its root is where to start from.
+        for _ in range(6):
+            r0, r1 = _mass(bmax, top, beta * math.exp(-b * level), b)
+            change, log_f = _step(level, r0, r1, b)
+            if not log_f > 1e-2:
+                break
+            level += change
+    tol = 4e-16 if x.itemsize == 8 else 1e-11
+    for _ in range(200):
+        r0, r1 = _row_mass(x, top, beta * math.exp(-b * level), b, bmax)
+        change, log_f = _step(level, r0, r1, b)
+        moved = level + change
+        if not moved < level:
+            break
+        level = moved
+        if log_f <= tol:
+            break
+    return level
+
+
+@scalar
+def deformed_log(level, b):
+    """``ln_b(exp(level)) = (exp(b level) - 1) / b``."""
+    return math.expm1(b * level) / b
+
+
+@scalar
+def tsallis_row(x, top, b, bmax, p):
+    """Probabilities of one finite-maximum row; returns ln_b(p of the largest score)."""
+    T = type(x[0])
+    level = log_largest(x, top, b, b, bmax)
+    y = math.exp(level)
+    rate = b * math.exp(-b * level)
+    for k in range(bmax.size):
+        if base_of(np.float64(bmax[k]) - top, rate) > -1.0:
+            for j in range(k * BLOCK, min((k + 1) * BLOCK, x.size)):
+                v = base_of(np.float64(x[j]) - top, rate)
+                p[j] = T(y * power_of(v, b))
+        else:
+            for j in range(k * BLOCK, min((k + 1) * BLOCK, x.size)):
+                p[j] = 0
+    return deformed_log(level, b)
+
+
+@scalar
+def softmax_row(x, top, par, bmax, p):
+    """Alpha = 1; returns log(p of the largest score), accurate also when that is nearly 0."""
+    T = type(x[0])
+    ones = 0
+    rest = 0.0
+    for j in range(x.size):
+        z = np.float64(x[j]) - top
+        if z < 0.0:
+            rest += math.exp(z)
+        else:
+            ones += 1
+    rest += ones - 1
+    scale = 1.0 / (1.0 + rest)
+    for j in range(x.size):
+        p[j] = T(scale * math.exp(np.float64(x[j]) - top))
+    return -math.log1p(rest)

@@ -1,0 +1,121 @@
+"""The record of every mapping: the one place to add one.
+
+A mapping is a handful of row functions. Everything else (functions, gradients, losses, tests) goes
+from the records here, and the loops over rows are made from them on first use.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from sparsemap_np._kernels import _bisect, _fy, _loops, _slopes
+from sparsemap_np._kernels._argmax import argmax_row
+from sparsemap_np._kernels._budget import budget_row
+from sparsemap_np._kernels._entmax import entmax_row
+from sparsemap_np._kernels._entmax15 import entmax15_row
+from sparsemap_np._kernels._loops import simplex_row
+from sparsemap_np._kernels._normmax import normmax_row
+from sparsemap_np._kernels._sparsemax import sparsemax_row
+from sparsemap_np._kernels._tsallis import softmax_row
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """Row functions of one mapping, and the kernels made from them.
+
+    ``row(x, par, n_iter, bmax, p) -> (ref, lift)``, where the reduced score ``(x - ref) + lift``
+    is what the mapping's scalar formula takes and the losses need,
+    ``bisect_row(x, par, n_iter, normalise, bmax, p) -> (ref, lift)``,
+    ``vjp_row(p, v, par, dx)``, ``dpar_row(p, v, par) -> float``,
+    ``label_loss_row(x, t, p, par, ref, lift) -> float``,
+    ``soft_loss_row(x, y, scale, p, par, ref, lift) -> float``.
+    """
+
+    name: str
+    row: Callable
+    vjp_row: Callable
+    soft_loss_row: Callable
+    label_loss_row: Callable | None = None
+    dpar_row: Callable | None = None
+    bisect_row: Callable | None = None
+
+    @cached_property
+    def forward(self) -> Callable:
+        return _loops.forward_loop(f"{self.name}.forward", self.row)
+
+    @cached_property
+    def bisect(self) -> Callable:
+        return _loops.bisect_loop(f"{self.name}.bisect", self.bisect_row)
+
+    @cached_property
+    def vjp(self) -> Callable:
+        return _loops.vjp_loop(f"{self.name}.vjp", self.vjp_row)
+
+    @cached_property
+    def dpar(self) -> Callable:
+        return _loops.dpar_loop(f"{self.name}.dpar", self.dpar_row)
+
+    @cached_property
+    def jacobian(self) -> Callable:
+        return _loops.jacobian_loop(f"{self.name}.jacobian", self.vjp_row)
+
+    @cached_property
+    def label_loss(self) -> Callable:
+        return _loops.label_loss_loop(f"{self.name}.label_loss", self.row, self.label_loss_row)
+
+    @cached_property
+    def bisect_label_loss(self) -> Callable:
+        row = _loops.normalised(self.bisect_row)
+        name = f"{self.name}.bisect_label_loss"
+        return _loops.label_loss_loop(name, row, self.label_loss_row)
+
+    @cached_property
+    def bisect_soft_loss(self) -> Callable:
+        row = _loops.normalised(self.bisect_row)
+        return _loops.soft_loss_loop(f"{self.name}.bisect_soft_loss", row, self.soft_loss_row)
+
+    @cached_property
+    def soft_loss(self) -> Callable:
+        return _loops.soft_loss_loop(f"{self.name}.soft_loss", self.row, self.soft_loss_row)
+
+
+def _of_entmax(name: str, solve: Callable, vjp_row: Callable) -> Mapping:
+    """A member of the entmax family, whose loss has one form for every alpha."""
+    return Mapping(
+        name=name,
+        row=simplex_row(solve),
+        vjp_row=vjp_row,
+        dpar_row=_slopes.entmax_dalpha,
+        bisect_row=_bisect.entmax_bisect_row,
+        label_loss_row=_fy.entmax_label_loss,
+        soft_loss_row=_fy.entmax_soft_loss,
+    )
+
+
+SPARSEMAX = _of_entmax("sparsemax", sparsemax_row, _slopes.sparsemax_vjp)
+ENTMAX15 = _of_entmax("entmax15", entmax15_row, _slopes.entmax15_vjp)
+SOFTMAX = _of_entmax("softmax", softmax_row, _slopes.entmax_vjp)
+ARGMAX = _of_entmax("argmax", argmax_row, _slopes.entmax_vjp)
+ENTMAX = _of_entmax("entmax", entmax_row, _slopes.entmax_vjp)
+NORMMAX = Mapping(
+    name="normmax",
+    row=simplex_row(normmax_row),
+    vjp_row=_slopes.normmax_vjp,
+    dpar_row=_slopes.normmax_dalpha,
+    bisect_row=_bisect.normmax_bisect_row,
+    label_loss_row=_fy.normmax_label_loss,
+    soft_loss_row=_fy.normmax_soft_loss,
+)
+BUDGET = Mapping(
+    name="budget",
+    row=budget_row,
+    vjp_row=_slopes.budget_vjp,
+    dpar_row=_slopes.budget_dbudget,
+    bisect_row=_bisect.budget_bisect_row,
+    soft_loss_row=_fy.budget_soft_loss,
+)
+
+MAPPINGS = (SPARSEMAX, ENTMAX15, SOFTMAX, ARGMAX, ENTMAX, NORMMAX, BUDGET)
+
+BY_ALPHA = {1.0: SOFTMAX, 1.5: ENTMAX15, 2.0: SPARSEMAX, float("inf"): ARGMAX}
+"""Values of alpha whose kernel is smaller than ``ENTMAX`` and gives the same bits."""
