@@ -21,8 +21,6 @@ _BLOCK_BYTES = 1 << 17
 _SERIAL_NS = 150_000
 """Below this much work threads cost more than they bring."""
 
-NO_PARAMETER = np.zeros(1)
-
 
 def result_dtype(dtype: np.dtype, name: str = "X") -> np.dtype:
     """Dtype of the result for scores of ``dtype``."""

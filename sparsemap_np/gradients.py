@@ -20,7 +20,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from sparsemap_np import _parameters
 from sparsemap_np._arrays import (
-    NO_PARAMETER,
     as_axis,
     as_rows,
     as_scores,
@@ -122,7 +121,7 @@ def sparsemax_vjp(dP: ArrayLike, P: ArrayLike, axis: int = -1) -> NDArray:
     >>> sparsemax_vjp([1.0, 2.0, 3.0], P)
     array([ 0. , -0.5,  0.5])
     """
-    return _product(table.SPARSEMAX, dP, P, NO_PARAMETER, axis)
+    return _product(table.SPARSEMAX, dP, P, table.SPARSEMAX.parameter, axis)
 
 
 def sparsemax_jvp(V: ArrayLike, P: ArrayLike, axis: int = -1) -> NDArray:
@@ -159,7 +158,7 @@ def sparsemax_jvp(V: ArrayLike, P: ArrayLike, axis: int = -1) -> NDArray:
     >>> sparsemax_jvp([1.0, 2.0, 3.0], P)
     array([ 0. , -0.5,  0.5])
     """
-    return _product(table.SPARSEMAX, V, P, NO_PARAMETER, axis, "V")
+    return _product(table.SPARSEMAX, V, P, table.SPARSEMAX.parameter, axis, "V")
 
 
 def sparsemax_jacobian(P: ArrayLike, axis: int = -1) -> NDArray:
@@ -196,7 +195,7 @@ def sparsemax_jacobian(P: ArrayLike, axis: int = -1) -> NDArray:
            [ 0. ,  0.5, -0.5],
            [ 0. , -0.5,  0.5]])
     """
-    return _dense(table.SPARSEMAX, P, NO_PARAMETER, axis)
+    return _dense(table.SPARSEMAX, P, table.SPARSEMAX.parameter, axis)
 
 
 def entmax15_vjp(dP: ArrayLike, P: ArrayLike, axis: int = -1) -> NDArray:
@@ -238,7 +237,7 @@ def entmax15_vjp(dP: ArrayLike, P: ArrayLike, axis: int = -1) -> NDArray:
     >>> entmax15_vjp([5.0, 1.0, 0.0], P).round(4)
     array([ 0.    ,  0.3429, -0.3429])
     """
-    return _product(table.ENTMAX15, dP, P, NO_PARAMETER, axis)
+    return _product(table.ENTMAX15, dP, P, table.ENTMAX15.parameter, axis)
 
 
 def entmax15_jvp(V: ArrayLike, P: ArrayLike, axis: int = -1) -> NDArray:
@@ -275,7 +274,7 @@ def entmax15_jvp(V: ArrayLike, P: ArrayLike, axis: int = -1) -> NDArray:
     >>> entmax15_jvp([5.0, 1.0, 0.0], P).round(4)
     array([ 0.    ,  0.3429, -0.3429])
     """
-    return _product(table.ENTMAX15, V, P, NO_PARAMETER, axis, "V")
+    return _product(table.ENTMAX15, V, P, table.ENTMAX15.parameter, axis, "V")
 
 
 def entmax15_jacobian(P: ArrayLike, axis: int = -1) -> NDArray:
@@ -312,7 +311,7 @@ def entmax15_jacobian(P: ArrayLike, axis: int = -1) -> NDArray:
            [ 0.    ,  0.3429, -0.3429],
            [ 0.    , -0.3429,  0.3429]])
     """
-    return _dense(table.ENTMAX15, P, NO_PARAMETER, axis)
+    return _dense(table.ENTMAX15, P, table.ENTMAX15.parameter, axis)
 
 
 def entmax_bisect_vjp(
@@ -641,10 +640,10 @@ def budget_bisect_vjp(
     >>> dX, dbudget
     (array([ 0., -1.,  1.,  0.]), array([2.]))
     """
-    dX = _product(table.BUDGET, dP, P, NO_PARAMETER, axis)
+    dX = _product(table.BUDGET, dP, P, table.BUDGET.parameter, axis)
     if not return_dbudget:
         return dX
-    return dX, _parameter_gradient(table.BUDGET, dP, P, NO_PARAMETER, axis)
+    return dX, _parameter_gradient(table.BUDGET, dP, P, table.BUDGET.parameter, axis)
 
 
 def budget_bisect_jvp(V: ArrayLike, P: ArrayLike, axis: int = -1) -> NDArray:
@@ -681,7 +680,7 @@ def budget_bisect_jvp(V: ArrayLike, P: ArrayLike, axis: int = -1) -> NDArray:
     >>> budget_bisect_jvp([9, 1, 3, 9], P)
     array([ 0., -1.,  1.,  0.])
     """
-    return _product(table.BUDGET, V, P, NO_PARAMETER, axis, "V")
+    return _product(table.BUDGET, V, P, table.BUDGET.parameter, axis, "V")
 
 
 def budget_bisect_jacobian(P: ArrayLike, axis: int = -1) -> NDArray:
@@ -718,7 +717,7 @@ def budget_bisect_jacobian(P: ArrayLike, axis: int = -1) -> NDArray:
            [ 0. ,  0.5, -0.5],
            [ 0. , -0.5,  0.5]])
     """
-    return _dense(table.BUDGET, P, NO_PARAMETER, axis)
+    return _dense(table.BUDGET, P, table.BUDGET.parameter, axis)
 
 
 # The same mappings under the names of their other algorithms.

@@ -5,8 +5,8 @@ For a mapping :math:`\hat p(x) = \operatorname{argmax}_p \langle p, x \rangle - 
 .. math:: L_\Omega(x; y) = \Omega^*(x) + \Omega(y) - \langle x, y \rangle \ge 0 ,
 
 which is convex in the scores x, zero exactly where :math:`\hat p(x) = y`, and has the gradient
-:math:`\hat p(x) - y` (Blondel, Martins, Niculae 2020, Proposition 2). Softmax gives the cross-entropy,
-the argmax the perceptron loss.
+:math:`\hat p(x) - y` (Blondel, Martins, Niculae 2020, Proposition 2). Softmax gives the
+cross-entropy, the argmax the perceptron loss.
 
 Gradients with respect to alpha or to the budget are not offered: each alpha defines another loss
 with another scale, so comparing (or descending) losses across alpha is meaningless. To choose an
@@ -22,7 +22,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from sparsemap_np import _parameters
 from sparsemap_np._arrays import (
-    NO_PARAMETER,
     as_count,
     as_scores,
     compute_dtype,
@@ -107,7 +106,8 @@ def _weights(sample_weight, n):
     weight = weight.astype(np.float64)
     if weight.ndim > 1 or weight.ndim == 1 and len(weight) != n:
         raise ValueError(
-            f"sample_weight has shape {weight.shape}: it must be a scalar or one number a row, ({n},)"
+            f"sample_weight has shape {weight.shape}: "
+            f"it must be a scalar or one number a row, ({n},)"
         )
     good = np.isfinite(weight) & (weight >= 0)
     if not good.all():
@@ -130,8 +130,8 @@ def _check_targets(Y, totals, first_row, upper):
         row = int(np.flatnonzero(~good)[0])
         total = np.broadcast_to(totals, sums.shape)[row]
         raise ValueError(
-            f"y row {first_row + row} sums to {sums[row]:.6g} with smallest entry {Y[row].min():.6g} "
-            f"and largest {Y[row].max():.6g}: target rows must be >= 0"
+            f"y row {first_row + row} sums to {sums[row]:.6g} with smallest entry "
+            f"{Y[row].min():.6g} and largest {Y[row].max():.6g}: target rows must be >= 0"
             f"{' and <= 1' if upper else ''} and sum to {total:.6g}"
         )
 
@@ -182,7 +182,7 @@ def _loss(mapping, X, y, domain, value, options, n_iter=None, *, budget=False) -
     targets = None if hard else _soft_targets(y, n, d)
     if budget and value is None:
         value = np.asarray(targets.sum(axis=1), np.float64).reshape(n, 1)
-    par = NO_PARAMETER if domain is None else domain(value, X.shape, 1)
+    par = mapping.parameter if domain is None else domain(value, X.shape, 1)
     if mapping is table.ENTMAX and n_iter is None:
         mapping = entmax_kernel(par)
     totals = par if budget else np.ones(1)
@@ -340,7 +340,8 @@ def sparsemax_loss(
         An argument is complex or holds objects.
     ValueError
         A label outside [0, d), targets that are no distributions, one-dimensional floating-point
-        y, another number of targets than rows, an unknown reduction, or a ``k`` that is no integer >= 1.
+        y, another number of targets than rows, an unknown reduction, or
+        a ``k`` that is no integer >= 1.
 
     References
     ----------
@@ -410,7 +411,8 @@ def entmax15_loss(
         An argument is complex or holds objects.
     ValueError
         A label outside [0, d), targets that are no distributions, one-dimensional floating-point
-        y, another number of targets than rows, an unknown reduction, or a ``k`` that is no integer >= 1.
+        y, another number of targets than rows, an unknown reduction, or
+        a ``k`` that is no integer >= 1.
 
     References
     ----------
@@ -481,7 +483,8 @@ def sparsemax_bisect_loss(
         An argument is complex or holds objects.
     ValueError
         A label outside [0, d), targets that are no distributions, one-dimensional floating-point
-        y, another number of targets than rows, an unknown reduction, or an ``n_iter`` that is no integer >= 1.
+        y, another number of targets than rows, an unknown reduction, or
+        an ``n_iter`` that is no integer >= 1.
 
     References
     ----------
@@ -524,7 +527,8 @@ def entmax_bisect_loss(
     y : array_like of shape (n,) or (n, d), or sparse matrix of shape (n, d)
         Integer labels in [0, d), or target distributions: rows >= 0 that sum to 1 within 1e-6.
     alpha : float or array_like of shape (n, 1), default=1.5
-        > 0, ``inf`` included: 1 is the cross-entropy, 2 the sparsemax loss, inf the perceptron loss.
+        > 0, ``inf`` included: 1 is the cross-entropy, 2 the sparsemax loss, inf the
+        perceptron loss.
     n_iter : int >= 1 or None, default=None
         Steps of plain bisection instead of an exact solution.
     reduction : {"none", "mean", "sum", "elementwise_mean"}, default="none"
@@ -554,7 +558,8 @@ def entmax_bisect_loss(
         An argument is complex or holds objects.
     ValueError
         A label outside [0, d), targets that are no distributions, one-dimensional floating-point
-        y, another number of targets than rows, an unknown reduction, or an ``alpha`` outside its domain.
+        y, another number of targets than rows, an unknown reduction, or
+        an ``alpha`` outside its domain.
 
     References
     ----------
@@ -596,7 +601,8 @@ def entmax_loss(
     y : array_like of shape (n,) or (n, d), or sparse matrix of shape (n, d)
         Integer labels in [0, d), or target distributions: rows >= 0 that sum to 1 within 1e-6.
     alpha : float or array_like of shape (n, 1), default=1.5
-        > 0, ``inf`` included: 1 is the cross-entropy, 2 the sparsemax loss, inf the perceptron loss.
+        > 0, ``inf`` included: 1 is the cross-entropy, 2 the sparsemax loss, inf the
+        perceptron loss.
     reduction : {"none", "mean", "sum", "elementwise_mean"}, default="none"
         "mean" (also spelt "elementwise_mean") divides by the number, or the weight, of the samples
         kept; when none is kept it is 0.
@@ -624,7 +630,8 @@ def entmax_loss(
         An argument is complex or holds objects.
     ValueError
         A label outside [0, d), targets that are no distributions, one-dimensional floating-point
-        y, another number of targets than rows, an unknown reduction, or an ``alpha`` outside its domain.
+        y, another number of targets than rows, an unknown reduction, or
+        an ``alpha`` outside its domain.
 
     References
     ----------
@@ -697,7 +704,8 @@ def normmax_bisect_loss(
         An argument is complex or holds objects.
     ValueError
         A label outside [0, d), targets that are no distributions, one-dimensional floating-point
-        y, another number of targets than rows, an unknown reduction, or an ``alpha`` outside its domain.
+        y, another number of targets than rows, an unknown reduction, or
+        an ``alpha`` outside its domain.
 
     References
     ----------
@@ -769,7 +777,8 @@ def budget_loss(
     TypeError
         An argument is complex or holds objects.
     ValueError
-        Targets outside [0, 1] or that do not sum to the budget, another number of them than rows, an unknown reduction, or a ``budget`` outside its domain.
+        Targets outside [0, 1] or that do not sum to the budget, another number of them than
+        rows, an unknown reduction, or a ``budget`` outside its domain.
 
     References
     ----------

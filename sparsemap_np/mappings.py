@@ -7,7 +7,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from sparsemap_np import _parameters
 from sparsemap_np._arrays import (
-    NO_PARAMETER,
     as_axis,
     as_count,
     as_scores,
@@ -119,7 +118,7 @@ def sparsemax(X, axis=-1, k=None, return_support_size=False, *, out=None):
     as_count(k, "k")
     X, dtype = as_scores(X)
     axis = as_axis(axis, X.ndim)
-    P = _forward(table.SPARSEMAX, X, dtype, NO_PARAMETER, axis, out)
+    P = _forward(table.SPARSEMAX, X, dtype, table.SPARSEMAX.parameter, axis, out)
     return _with_support_size(P, axis) if return_support_size else P
 
 
@@ -189,7 +188,7 @@ def entmax15(X, axis=-1, k=None, return_support_size=False, *, out=None):
     as_count(k, "k")
     X, dtype = as_scores(X)
     axis = as_axis(axis, X.ndim)
-    P = _forward(table.ENTMAX15, X, dtype, NO_PARAMETER, axis, out, cost=1.5)
+    P = _forward(table.ENTMAX15, X, dtype, table.ENTMAX15.parameter, axis, out, cost=1.5)
     return _with_support_size(P, axis) if return_support_size else P
 
 

@@ -27,12 +27,13 @@ from numba.core.compiler import CompileResult
 # The numpy error model leaves out the zero test of each division, which stops vectorisation.
 _OPTIONS = {"error_model": "numpy", "nogil": True}
 
-scalar = numba.njit(**_OPTIONS)
+# Said outright: a function that says nothing inherits the flags of whoever compiles it first.
+scalar = numba.njit(fastmath=False, **_OPTIONS)
 """An element-wise formula or a row solver: IEEE semantics, nothing re-associated."""
 
 fast = numba.njit(fastmath={"reassoc", "nsz", "contract", "arcp", "nnan"}, **_OPTIONS)
-"""A reduction that may be re-associated. Rows with NaN must have been sorted out before; the
-element-wise part belongs in a ``scalar``, or ``(x - m) - tau`` is rewritten as ``x - (m + tau)``."""
+"""A reduction that may be re-associated. Rows with NaN must have been sorted out before, and the
+element-wise part belongs in a ``scalar``: else ``(x - m) - tau`` becomes ``x - (m + tau)``."""
 
 
 @lru_cache(maxsize=1)
@@ -134,11 +135,27 @@ class KernelCache(_Cache):
                 os.unlink(temporary)
 
 
+def _rename(function: Callable, name: str) -> Callable:
+    """Give a function made in a factory a name of its own.
+
+    Machine code is linked by qualified name and argument types. Two products of one factory have
+    both in common, and code from the cache would silently call whichever was loaded first.
+    """
+    function.__name__ = name
+    function.__qualname__ = name
+    return function
+
+
+def row_function(name: str) -> Callable:
+    """A ``scalar`` that a factory makes, under a ``name`` unique in its module."""
+    return lambda function: scalar(_rename(function, name.replace(".", "_")))
+
+
 def kernel(name: str) -> Callable:
     """Compile a loop over rows, kept in the cache under ``name`` (unique in the package)."""
 
     def decorate(function: Callable) -> Callable:
-        dispatcher = numba.njit(**_OPTIONS)(function)
+        dispatcher = scalar(_rename(function, name.replace(".", "_")))
         if hasattr(dispatcher, "_cache"):  # not so under NUMBA_DISABLE_JIT
             folder = cache_folder()
             dispatcher._cache = NullCache() if folder is None else KernelCache(name, folder)

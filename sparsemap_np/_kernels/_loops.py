@@ -5,14 +5,14 @@ All arrays are C-contiguous: X, P (n, d), ``par`` (n,) or, for one parameter for
 
 import numpy as np
 
-from sparsemap_np._kernels._compile import kernel, scalar
+from sparsemap_np._kernels._compile import kernel, row_function, scalar
 from sparsemap_np._kernels._scan import block_count, scan, special_row
 
 
-def simplex_row(solve):
+def simplex_row(name, solve):
     """A row function for any row from a solver of rows whose maximum is finite."""
 
-    @scalar
+    @row_function(f"{name}.row")
     def row(x, par, n_iter, bmax, p):
         top = scan(x, bmax)
         if np.isfinite(top):
@@ -36,10 +36,10 @@ def forward_loop(name, row):
     return forward
 
 
-def normalised(bisect_row):
+def normalised(name, bisect_row):
     """A bisection row, divided by its sum, where a loss expects an exact row."""
 
-    @scalar
+    @row_function(f"{name}.normalised_row")
     def row(x, par, n_iter, bmax, p):
         return bisect_row(x, par, n_iter, True, bmax, p)
 

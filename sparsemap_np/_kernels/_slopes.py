@@ -9,14 +9,14 @@ import math
 
 import numpy as np
 
-from sparsemap_np._kernels._compile import scalar
+from sparsemap_np._kernels._compile import row_function, scalar
 from sparsemap_np._kernels._scan import fill
 
 
-def centred_row(slope):
+def centred_row(name, slope):
     """``s * (v - (s . v) / sum(s))`` with s = slope(p): the row of every smooth-edged mapping."""
 
-    @scalar
+    @row_function(f"{name}.vjp_row")
     def vjp(p, v, par, dx):
         T = type(dx[0])
         total = 0.0
@@ -60,10 +60,10 @@ def power(p, par):
     return p ** (2.0 - par)
 
 
-sparsemax_vjp = centred_row(one)
-entmax15_vjp = centred_row(square_root)
-budget_vjp = centred_row(inside)
-_entmax_flat_vjp = centred_row(power)
+sparsemax_vjp = centred_row("sparsemax", one)
+entmax15_vjp = centred_row("entmax15", square_root)
+budget_vjp = centred_row("budget", inside)
+_entmax_flat_vjp = centred_row("entmax_flat", power)
 
 
 @scalar

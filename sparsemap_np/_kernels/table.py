@@ -4,9 +4,13 @@ A mapping is a handful of row functions. Everything else (functions, gradients, 
 from the records here, and the loops over rows are made from them on first use.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sparsemap_np._kernels import _bisect, _fy, _loops, _slopes
 from sparsemap_np._kernels._argmax import argmax_row
@@ -28,16 +32,23 @@ class Mapping:
     ``bisect_row(x, par, n_iter, normalise, bmax, p) -> (ref, lift)``,
     ``vjp_row(p, v, par, dx)``, ``dpar_row(p, v, par) -> float``,
     ``label_loss_row(x, t, p, par, ref, lift) -> float``,
-    ``soft_loss_row(x, y, scale, p, par, ref, lift) -> float``.
+    ``soft_loss_row(x, y, scale, p, par, ref, lift) -> float``. ``alpha`` is the parameter of a
+    mapping that has only one, NaN otherwise.
     """
 
     name: str
+    alpha: float
     row: Callable
     vjp_row: Callable
     soft_loss_row: Callable
     label_loss_row: Callable | None = None
     dpar_row: Callable | None = None
     bisect_row: Callable | None = None
+
+    @cached_property
+    def parameter(self) -> NDArray:
+        """The one parameter of the mapping, as the kernels take it."""
+        return np.array([self.alpha])
 
     @cached_property
     def forward(self) -> Callable:
@@ -65,13 +76,13 @@ class Mapping:
 
     @cached_property
     def bisect_label_loss(self) -> Callable:
-        row = _loops.normalised(self.bisect_row)
+        row = _loops.normalised(self.name, self.bisect_row)
         name = f"{self.name}.bisect_label_loss"
         return _loops.label_loss_loop(name, row, self.label_loss_row)
 
     @cached_property
     def bisect_soft_loss(self) -> Callable:
-        row = _loops.normalised(self.bisect_row)
+        row = _loops.normalised(self.name, self.bisect_row)
         return _loops.soft_loss_loop(f"{self.name}.bisect_soft_loss", row, self.soft_loss_row)
 
     @cached_property
@@ -79,11 +90,12 @@ class Mapping:
         return _loops.soft_loss_loop(f"{self.name}.soft_loss", self.row, self.soft_loss_row)
 
 
-def _of_entmax(name: str, solve: Callable, vjp_row: Callable) -> Mapping:
+def _of_entmax(name: str, alpha: float, solve: Callable, vjp_row: Callable) -> Mapping:
     """A member of the entmax family, whose loss has one form for every alpha."""
     return Mapping(
         name=name,
-        row=simplex_row(solve),
+        alpha=alpha,
+        row=simplex_row(name, solve),
         vjp_row=vjp_row,
         dpar_row=_slopes.entmax_dalpha,
         bisect_row=_bisect.entmax_bisect_row,
@@ -92,14 +104,15 @@ def _of_entmax(name: str, solve: Callable, vjp_row: Callable) -> Mapping:
     )
 
 
-SPARSEMAX = _of_entmax("sparsemax", sparsemax_row, _slopes.sparsemax_vjp)
-ENTMAX15 = _of_entmax("entmax15", entmax15_row, _slopes.entmax15_vjp)
-SOFTMAX = _of_entmax("softmax", softmax_row, _slopes.entmax_vjp)
-ARGMAX = _of_entmax("argmax", argmax_row, _slopes.entmax_vjp)
-ENTMAX = _of_entmax("entmax", entmax_row, _slopes.entmax_vjp)
+SPARSEMAX = _of_entmax("sparsemax", 2.0, sparsemax_row, _slopes.sparsemax_vjp)
+ENTMAX15 = _of_entmax("entmax15", 1.5, entmax15_row, _slopes.entmax15_vjp)
+SOFTMAX = _of_entmax("softmax", 1.0, softmax_row, _slopes.entmax_vjp)
+ARGMAX = _of_entmax("argmax", math.inf, argmax_row, _slopes.entmax_vjp)
+ENTMAX = _of_entmax("entmax", math.nan, entmax_row, _slopes.entmax_vjp)
 NORMMAX = Mapping(
     name="normmax",
-    row=simplex_row(normmax_row),
+    alpha=math.nan,
+    row=simplex_row("normmax", normmax_row),
     vjp_row=_slopes.normmax_vjp,
     dpar_row=_slopes.normmax_dalpha,
     bisect_row=_bisect.normmax_bisect_row,
@@ -108,6 +121,7 @@ NORMMAX = Mapping(
 )
 BUDGET = Mapping(
     name="budget",
+    alpha=math.nan,
     row=budget_row,
     vjp_row=_slopes.budget_vjp,
     dpar_row=_slopes.budget_dbudget,
@@ -117,5 +131,5 @@ BUDGET = Mapping(
 
 MAPPINGS = (SPARSEMAX, ENTMAX15, SOFTMAX, ARGMAX, ENTMAX, NORMMAX, BUDGET)
 
-BY_ALPHA = {1.0: SOFTMAX, 1.5: ENTMAX15, 2.0: SPARSEMAX, float("inf"): ARGMAX}
+BY_ALPHA = {mapping.alpha: mapping for mapping in (SOFTMAX, ENTMAX15, SPARSEMAX, ARGMAX)}
 """Values of alpha whose kernel is smaller than ``ENTMAX`` and gives the same bits."""

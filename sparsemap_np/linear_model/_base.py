@@ -35,6 +35,7 @@ from sparsemap_np.linear_model._targets import (
     combined_weights,
     encode_labels,
     is_distribution,
+    plain_labels,
 )
 
 
@@ -138,6 +139,7 @@ random_state
         for name, value in (("X", X), ("y", y)):
             self._reject_dask(name, value)
         loss = self._fenchel_young()
+        y = plain_labels(y)
         given_classes = column_classes(y) if is_distribution(y) else None
         X, y = validate_data(
             self,

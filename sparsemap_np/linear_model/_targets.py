@@ -101,6 +101,26 @@ def _shape(y: Any) -> tuple[int, ...]:
     return y.shape if hasattr(y, "shape") else np.asarray(y).shape
 
 
+def plain_labels(y: Any) -> Any:
+    """Free labels from a nullable type of pandas, which scikit-learn turns into floats.
+
+    Parameters
+    ----------
+    y : array-like
+        Labels.
+
+    Returns
+    -------
+    array-like
+        Integers or booleans where pandas holds them in an array that could have had missing
+        values but has none; else `y`, so that scikit-learn says what is wrong.
+    """
+    plain = getattr(getattr(y, "dtype", None), "numpy_dtype", None)
+    if plain is None or not hasattr(y, "isna") or y.isna().any():
+        return y
+    return y.to_numpy(dtype=plain)
+
+
 def encode_labels(y: np.ndarray) -> Targets:
     """Encode a column of labels.
 
