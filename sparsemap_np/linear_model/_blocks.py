@@ -69,11 +69,10 @@ def take_rows(X: Any, rows: slice) -> Any:
         return X
     indptr = X.indptr[rows.start : rows.stop + 1]
     held = slice(indptr[0], indptr[-1])
-    return type(X)(
-        (X.data[held], X.indices[held], indptr - indptr[0]),
-        shape=(rows.stop - rows.start, X.shape[1]),
-        copy=False,
-    )
+    block = type(X)((rows.stop - rows.start, X.shape[1]), dtype=X.dtype)
+    # Given to the constructor, short parts of long arrays would be copied.
+    block.data, block.indices, block.indptr = X.data[held], X.indices[held], indptr - indptr[0]
+    return block
 
 
 def nonzeros_to_csr(P: np.ndarray) -> sp.csr_array:

@@ -96,15 +96,18 @@ class FenchelYoungClassifier(BaseFenchelYoungClassifier):
     Examples
     --------
     >>> from sklearn.datasets import load_iris
+    >>> from sklearn.preprocessing import StandardScaler
     >>> from sparsemap_np import FenchelYoungClassifier
     >>> X, y = load_iris(return_X_y=True)
+    >>> X = StandardScaler().fit_transform(X)
     >>> clf = FenchelYoungClassifier(loss="sparsemax").fit(X, y)
-    >>> clf.predict_proba(X[[0, 60, 133]]).round(2)
+    >>> clf.predict_proba(X[[0, 60, 70]]).round(2)
     array([[1.  , 0.  , 0.  ],
            [0.  , 1.  , 0.  ],
-           [0.  , 0.5 , 0.5 ]])
-    >>> clf.predict_proba(X, sparse=True).nnz
-    238
+           [0.  , 0.47, 0.53]])
+    >>> P = clf.predict_proba(X, sparse=True)
+    >>> P.shape, P.nnz
+    ((150, 3), 212)
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -167,8 +170,10 @@ random_state
     Examples
     --------
     >>> from sklearn.datasets import load_iris
+    >>> from sklearn.preprocessing import StandardScaler
     >>> from sparsemap_np import SparsemaxClassifier
     >>> X, y = load_iris(return_X_y=True)
+    >>> X = StandardScaler().fit_transform(X)
     >>> SparsemaxClassifier().fit(X, y).score(X, y)
     0.98
     """
@@ -199,8 +204,10 @@ random_state
     Examples
     --------
     >>> from sklearn.datasets import load_iris
+    >>> from sklearn.preprocessing import StandardScaler
     >>> from sparsemap_np import EntmaxClassifier
     >>> X, y = load_iris(return_X_y=True)
+    >>> X = StandardScaler().fit_transform(X)
     >>> EntmaxClassifier(alpha=1.5).fit(X, y).score(X, y)
     0.97
     """
@@ -265,8 +272,10 @@ random_state
     Examples
     --------
     >>> from sklearn.datasets import load_iris
+    >>> from sklearn.preprocessing import StandardScaler
     >>> from sparsemap_np import NormmaxClassifier
     >>> X, y = load_iris(return_X_y=True)
+    >>> X = StandardScaler().fit_transform(X)
     >>> NormmaxClassifier().fit(X, y).score(X, y)
     0.98
     """
