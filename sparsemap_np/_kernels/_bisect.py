@@ -6,7 +6,7 @@ from sparsemap_np._kernels._argmax import argmax_row
 from sparsemap_np._kernels._budget import budget_row
 from sparsemap_np._kernels._compile import scalar
 from sparsemap_np._kernels._scan import scan, special_row
-from sparsemap_np._kernels._tsallis import base_of, power_of, softmax_row
+from sparsemap_np._kernels._tsallis import any_power_of, softmax_row
 
 
 @scalar
@@ -15,14 +15,14 @@ def _write(x, top, level, beta, exponent, p):
     T = type(x[0])
     y = level ** (1.0 / exponent)
     for j in range(x.size):
-        p[j] = T(y * power_of(base_of(np.float64(x[j]) - top, beta / level), exponent))
+        p[j] = T(y * any_power_of((np.float64(x[j]) - top) * (beta / level), exponent))
 
 
 @scalar
 def _normaliser(x, top, level, b, beta):
     total = 0.0
     for j in range(x.size):
-        total += power_of(base_of(np.float64(x[j]) - top, beta / level), b)
+        total += any_power_of((np.float64(x[j]) - top) * (beta / level), b)
     return total * level ** (1.0 / b)
 
 
@@ -83,7 +83,7 @@ def normmax_bisect_row(x, alpha, n_iter, normalise, bmax, p):
         _write(x, top, level, 1.0, alpha - 1.0, p)
     else:
         for j in range(x.size):
-            p[j] = base_of(np.float64(x[j]) - top, 1.0 / level) > -1.0
+            p[j] = (np.float64(x[j]) - top) / level > -1.0
     _rescale(p)
     return top, level
 

@@ -27,13 +27,21 @@ from numba.core.compiler import CompileResult
 # The numpy error model leaves out the zero test of each division, which stops vectorisation.
 _OPTIONS = {"error_model": "numpy", "nogil": True}
 
-# Said outright: a function that says nothing inherits the flags of whoever compiles it first.
-scalar = numba.njit(fastmath=False, **_OPTIONS)
-"""An element-wise formula or a row solver: IEEE semantics, nothing re-associated."""
+# Every option is said outright: what a function leaves unsaid it inherits from whoever compiles it.
+scalar = numba.njit(fastmath=False, forceinline=False, **_OPTIONS)
+"""A row solver or a rare formula: IEEE semantics, nothing re-associated."""
 
-fast = numba.njit(fastmath={"reassoc", "nsz", "contract", "arcp", "nnan"}, **_OPTIONS)
-"""A reduction that may be re-associated. Rows with NaN must have been sorted out before, and the
-element-wise part belongs in a ``scalar``: else ``(x - m) - tau`` becomes ``x - (m + tau)``."""
+element = numba.njit(fastmath=False, forceinline=True, **_OPTIONS)
+"""The formula of one element, always part of the loop around it: a call would not vectorise."""
+
+sums = numba.njit(fastmath={"reassoc", "nsz", "contract"}, forceinline=False, **_OPTIONS)
+"""A reduction in any order that may meet infinities and NaN."""
+
+fast = numba.njit(
+    fastmath={"reassoc", "nsz", "contract", "arcp", "nnan"}, forceinline=False, **_OPTIONS
+)
+"""A reduction in any order. Rows with NaN must have been sorted out before, and the element-wise
+part belongs in an ``element``: else ``(x - m) - tau`` becomes ``x - (m + tau)``."""
 
 
 @lru_cache(maxsize=1)

@@ -6,12 +6,12 @@ never overshoots. The quadratic of the active scores (exact, once no score is dr
 
 import math
 
-from sparsemap_np._kernels._compile import fast, scalar
-from sparsemap_np._kernels._scan import BLOCK
+from sparsemap_np._kernels._compile import element, fast, scalar
+from sparsemap_np._kernels._scan import BLOCK, mean_below
 from sparsemap_np._kernels._twosum import split_sum
 
 
-@scalar
+@element
 def half_excess(x, m, tau):
     """The square root of the probability: half the distance above the threshold, or zero."""
     T = type(x)
@@ -21,38 +21,34 @@ def half_excess(x, m, tau):
 
 @fast
 def _mass(x, m, tau):
-    """Sum, sum of squares, number and smallest of the positive half excesses."""
+    """Sum, sum of squares and number of the positive half excesses."""
     T = type(x[0])
     zero = T(0)
     one = T(1)
     s1 = zero
     s2 = zero
     c = zero
-    low = T(2)
     for j in range(x.size):
         w = half_excess(x[j], m, tau)
         s1 += w
         s2 += w * w
         c += one if w > zero else zero
-        u = w if w > zero else T(2)
-        low = u if u < low else low
-    return s1, s2, c, low
+    return s1, s2, c
 
 
 @scalar
 def _row_mass(x, m, tau, bmax):
+    """``_mass`` over the blocks that reach above tau, summed in float64."""
     s1 = 0.0
     s2 = 0.0
     c = 0.0
-    low = 2.0
     for b in range(bmax.size):
         if half_excess(bmax[b], m, tau) > 0:
-            b1, b2, bc, bl = _mass(x[b * BLOCK : (b + 1) * BLOCK], m, tau)
+            b1, b2, bc = _mass(x[b * BLOCK : (b + 1) * BLOCK], m, tau)
             s1 += b1
             s2 += b2
             c += bc
-            low = min(low, bl)
-    return s1, s2, c, low
+    return s1, s2, c
 
 
 @scalar
@@ -60,7 +56,7 @@ def _coarse(bmax, m, tau):
     """A lower bound of tau: the threshold of a subset of the scores."""
     T = type(bmax[0])
     for _ in range(8):
-        s1, s2, c, low = _mass(bmax, m, tau)
+        s1, s2, c = _mass(bmax, m, tau)
         step = T(2) * (s2 - math.sqrt(s2)) / s1
         if not step > T(1e-3):
             break
@@ -73,24 +69,30 @@ def threshold15(x, top, bmax):
     """Threshold of x - max as (hi, lo): hi in the row's dtype, lo the exact remainder."""
     T = type(x[0])
     m = T(top)
-    tau = T(-2)
+    # The mean of the w is at most the root of the mean of their squares, 1 / sqrt(d).
+    reach = 2.0 / math.sqrt(x.size)
+    tau = T(max(-2.0, min(mean_below(x, top) - reach, -reach)))
     if bmax.size > 1:
-        tau = _coarse(bmax, m, tau)
-        # The coarse bound is rounded: step back by more than its error.
-        tau = max(T(-2), tau - T(1e-5))
+        # Bounds are rounded: step back by more than their error.
+        tau = max(T(-2), max(tau, _coarse(bmax, m, T(-2))) - T(1e-5))
     lo = 0.0
+    before = -1.0
     for _ in range(200):
-        s1, s2, c, low = _row_mass(x, m, tau, bmax)
-        root = (s2 - 1.0) / (s1 + math.sqrt(max(s1 * s1 - c * (s2 - 1.0), 0.0)))
-        lo = 2.0 * root
-        # Exact when no score is dropped; but a sum far above 1 carries its own rounding.
-        if (root < low and s2 < 2.0) or T(tau + lo) == tau:
+        s1, s2, c = _row_mass(x, m, tau, bmax)
+        discriminant = max(s1 * s1 - c * (s2 - 1.0), 0.0)
+        lo = 2.0 * (s2 - 1.0) / (s1 + math.sqrt(discriminant))
+        # The same scores twice: the quadratic is exact. But a sum far above 1 has its rounding.
+        if (c == before and s2 < 2.0) or T(tau + lo) == tau:
             break
-        if root >= low:
-            lo = 2.0 * (s2 - math.sqrt(s2)) / s1
-        if T(tau + lo) == tau:
+        if c != before:
+            # The quadratic of scores that are about to drop out would overshoot.
+            norm_step = 2.0 * (s2 - math.sqrt(s2)) / s1
+            lo = max(norm_step, 0.0) if s2 > 1.0 else norm_step
+        before = c
+        moved = T(tau + lo)
+        if moved == tau:
             break
-        tau = T(tau + lo)
+        tau = moved
     return split_sum(tau, lo, T(0))
 
 

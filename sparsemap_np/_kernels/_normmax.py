@@ -9,9 +9,21 @@ import math
 import numpy as np
 
 from sparsemap_np._kernels._argmax import argmax_row
-from sparsemap_np._kernels._compile import scalar
+from sparsemap_np._kernels._compile import fast, scalar
 from sparsemap_np._kernels._sparsemax import threshold
 from sparsemap_np._kernels._tsallis import base_of, log_largest, power_of
+
+
+@fast
+def _write_relative(x, top, rate, b, p):
+    """Write q_i / q_max; return their sum."""
+    T = type(p[0])
+    total = 0.0
+    for j in range(x.size):
+        r = power_of(base_of(np.float64(x[j]) - top, rate), b)
+        total += r
+        p[j] = T(r)
+    return total
 
 
 @scalar
@@ -26,11 +38,7 @@ def normmax_row(x, top, alpha, bmax, p):
     b = (alpha - 1.0) / alpha
     level = log_largest(x, top, b, 1.0, bmax)
     rate = math.exp(-b * level)
-    total = 0.0
-    for j in range(x.size):
-        r = power_of(base_of(np.float64(x[j]) - top, rate), alpha - 1.0)
-        total += r
-        p[j] = T(r)
+    total = _write_relative(x, top, rate, alpha - 1.0, p)
     scale = 1.0 / total
     for j in range(x.size):
         p[j] = T(p[j] * scale)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sparsemap_np._kernels._compile import fast, scalar
+from sparsemap_np._kernels._compile import fast, scalar, sums
 
 BLOCK = 128
 """Scores that share one maximum. A block whose maximum lies below the threshold is never read
@@ -44,6 +44,24 @@ def scan(x, bmax):
         bmax[b] = top
         m = max(m, np.float64(top))
     return m
+
+
+@sums
+def _sum(x):
+    total = type(x[0])(0)
+    for j in range(x.size):
+        total += x[j]
+    return total
+
+
+@scalar
+def mean_below(x, top):
+    """Mean score minus the maximum, roughly (a starting point); -inf where that is unknown."""
+    total = 0.0
+    for start in range(0, x.size, BLOCK):
+        total += np.float64(_sum(x[start : start + BLOCK]))
+    mean = total / x.size - top
+    return mean if mean <= 0.0 else -np.inf
 
 
 @scalar

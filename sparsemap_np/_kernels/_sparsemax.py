@@ -1,16 +1,16 @@
 """Sparsemax: p = (x - tau)+ with sum p = 1, by Michelot's finite algorithm on block maxima.
 
 The excess s(tau) = sum (z - tau)+ is convex and decreasing, so a Newton step from the left never
-overshoots; it is exact as soon as it drops no score, which the smallest positive excess tells
-without another pass. Scores are taken as z = x - max throughout: far from zero x - 1 may equal x.
+overshoots, and the step that drops no score is exact. Scores are taken as z = x - max throughout:
+far from zero x - 1 may equal x.
 """
 
-from sparsemap_np._kernels._compile import fast, scalar
-from sparsemap_np._kernels._scan import BLOCK
+from sparsemap_np._kernels._compile import element, fast, scalar
+from sparsemap_np._kernels._scan import BLOCK, mean_below
 from sparsemap_np._kernels._twosum import split_sum
 
 
-@scalar
+@element
 def _excess(x, m, tau):
     w = (x - m) - tau
     return w if w > 0 else type(w)(0)
@@ -18,20 +18,17 @@ def _excess(x, m, tau):
 
 @fast
 def _mass(x, m, tau):
-    """Sum, number and smallest of the positive excesses."""
+    """Sum and number of the positive excesses."""
     T = type(x[0])
     zero = T(0)
     one = T(1)
     s = zero
     c = zero
-    low = T(2)
     for j in range(x.size):
         w = _excess(x[j], m, tau)
         s += w
         c += one if w > zero else zero
-        u = w if w > zero else T(2)
-        low = u if u < low else low
-    return s, c, low
+    return s, c
 
 
 @scalar
@@ -39,14 +36,12 @@ def _row_mass(x, m, tau, bmax):
     """``_mass`` over the blocks that reach above tau, summed in float64."""
     s = 0.0
     c = 0.0
-    low = 2.0
     for b in range(bmax.size):
         if _excess(bmax[b], m, tau) > 0:
-            bs, bc, bl = _mass(x[b * BLOCK : (b + 1) * BLOCK], m, tau)
+            bs, bc = _mass(x[b * BLOCK : (b + 1) * BLOCK], m, tau)
             s += bs
             c += bc
-            low = min(low, bl)
-    return s, c, low
+    return s, c
 
 
 @scalar
@@ -54,7 +49,7 @@ def _coarse(bmax, m, tau):
     """A lower bound of tau: the threshold of a subset of the scores."""
     T = type(bmax[0])
     for _ in range(8):
-        s, c, low = _mass(bmax, m, tau)
+        s, c = _mass(bmax, m, tau)
         step = (s - T(1)) / c
         if not step > T(1e-3):
             break
@@ -67,18 +62,20 @@ def threshold(x, top, bmax):
     """Threshold of x - max as (hi, lo): hi in the row's dtype, lo the exact remainder."""
     T = type(x[0])
     m = T(top)
-    tau = T(-1)
+    # All of the mass is at least what the mean of all scores would hold.
+    tau = T(max(-1.0, min(mean_below(x, top) - 1.0 / x.size, -1.0 / x.size)))
     if bmax.size > 1:
-        tau = _coarse(bmax, m, tau)
-        # The coarse bound is rounded: step back by more than its error.
-        tau = max(T(-1), tau - T(1e-5))
+        # Bounds are rounded: step back by more than their error.
+        tau = max(T(-1), max(tau, _coarse(bmax, m, T(-1))) - T(1e-5))
     lo = 0.0
-    for _ in range(x.size + 2):
-        s, c, low = _row_mass(x, m, tau, bmax)
+    before = -1.0
+    for _ in range(x.size + 4):
+        s, c = _row_mass(x, m, tau, bmax)
         lo = (s - 1.0) / c
-        # Exact when no score is dropped; but a sum far above 1 carries its own rounding.
-        if (lo < low and s < 2.0) or T(tau + lo) == tau:
+        # The same scores twice: the step is exact. But a sum far above 1 carries its rounding.
+        if (c == before and s < 2.0) or T(tau + lo) == tau:
             break
+        before = c
         tau = T(tau + lo)
     return split_sum(tau, lo, T(0))
 
