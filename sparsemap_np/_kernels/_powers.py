@@ -46,10 +46,10 @@ def exp_of_negative(x):
 
 
 @element
-def log1p_above(v):
-    """``log(1 + v)`` for -1 + 2^-1000 < v <= 0."""
+def log1p_above(v, rest):
+    """``log(1 + v + rest)`` for -1 < v <= 0, where rest is what rounding took from v."""
     u = np.float64(1.0 + v)
-    lost = (v - (u - 1.0)) / u
+    lost = ((v - (u - 1.0)) + rest) / u
     bits = u.view(np.int64)
     exponent = np.int64((bits >> np.int64(52)) | _TWO52).view(np.float64) - 4503599627371519.0
     m = np.int64((bits & _FRACTION) | _ONE).view(np.float64)

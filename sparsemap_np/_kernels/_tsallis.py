@@ -29,7 +29,7 @@ def base_of(z, rate):
 def power_of(v, b):
     """``(1 + v)^(1/b)`` for b > 0 and v in [-1, 0], without rounding 1 + v first."""
     inside = v > -1.0
-    r = exp_of_negative(log1p_above(v if inside else 0.0) / b)
+    r = exp_of_negative(log1p_above(v if inside else 0.0, 0.0) / b)
     return r if inside else 0.0
 
 
@@ -80,6 +80,7 @@ def _mass(x, top, rate, b):
 
 @scalar
 def _row_mass(x, top, rate, b, bmax):
+    """Sums of r_i = p_i / y and of r_i / (1 + v_i) over the row."""
     r0 = 0.0
     r1 = 0.0
     for k in range(bmax.size):
@@ -181,7 +182,7 @@ def _exponentials(x, top, p):
 
 @scalar
 def softmax_row(x, top, par, bmax, p):
-    """Softmax (alpha = 1); returns log(p of the largest score), accurate also when that is nearly 0."""
+    """Softmax; returns log(p of the largest score), accurate also when that is nearly 0."""
     T = type(x[0])
     rest, ones = _exponentials(x, top, p)
     rest += ones - 1.0
