@@ -101,6 +101,14 @@ def test_every_row_length(mapping, dtype, scale):
         assert_close(mapping(X), expected, dtype)
 
 
+@plain
+def test_many_short_rows(mapping):
+    """Every order of events that a solver may meet on a few scores, not only the usual one."""
+    for d, scale in ((2, 1), (3, 0.5), (4, 2), (5, 3), (6, 10)):
+        X = scores("float64", scale, (150, d), seed=d)
+        assert_close(mapping(X), naive.rows(mapping.kind, X, mapping.value(d)), "float64")
+
+
 @pytest.mark.parametrize("scale", [1e-3, 1, 5])
 @pytest.mark.parametrize("mapping", [m for m in PLAIN if m.param in (1, 1.5, 1.7, 2, 3)], ids=str)
 def test_long_rows(mapping, scale):

@@ -6,6 +6,7 @@ report: hence the subprocesses, and a time limit on each.
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import textwrap
@@ -18,7 +19,7 @@ import pytest
 import sparsemap_np as sm
 
 SOURCE = Path(sm.__file__).parent
-LIMIT = 150  # seconds; a hang is what it is for
+LIMIT = 120  # seconds; a hang is what it is for
 
 PRELUDE = """
 import multiprocessing, os, sys, threading
@@ -26,7 +27,7 @@ import numpy as np
 import sparsemap_np as sm
 
 X = np.random.default_rng(0).normal(size=(64, 40))
-LARGE = np.random.default_rng(1).normal(size=(20000, 60)).astype("float32")
+LARGE = np.random.default_rng(1).normal(size=(12000, 60))  # enough work for several threads
 
 def everything(X=X):
     y = np.arange(len(X)) % X.shape[1]
@@ -67,6 +68,7 @@ def start(code, *args, cwd=None, **env):
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        start_new_session=True,
     )
 
 
@@ -74,7 +76,7 @@ def finish(process):
     try:
         out, err = process.communicate(timeout=LIMIT)
     except subprocess.TimeoutExpired:
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)  # its children too: they hold the pipes
         out, err = process.communicate()
         pytest.fail(f"no end within {LIMIT} s\n{out}\n{err}")
     assert process.returncode == 0, f"status {process.returncode}\n{out}\n{err}"
@@ -140,7 +142,8 @@ def test_fork_after_numba_itself_ran_in_parallel(warm_cache):
 def test_fork_while_other_threads_call(warm_cache):
     """A lock or a pool held by a thread at the moment of the fork must not hang the child."""
     code = """
-        before, stop = everything(), threading.Event()
+        # compiled before the fork: Numba's own lock does not survive one
+        before, large, stop = everything(), sm.sparsemax(LARGE), threading.Event()
 
         def busy():
             while not stop.is_set():
@@ -153,7 +156,7 @@ def test_fork_while_other_threads_call(warm_cache):
             pid = os.fork()
             if not pid:
                 same(everything(), before)
-                sm.sparsemax(LARGE)
+                np.testing.assert_array_equal(sm.sparsemax(LARGE), large)
                 os._exit(0)
             assert os.waitpid(pid, 0)[1] == 0
         stop.set()
@@ -375,7 +378,6 @@ def test_eight_processes_make_their_first_call_at_once(tmp_path):
         while time.time() < float(sys.argv[1]):
             pass
         np.testing.assert_allclose(sm.sparsemax([-2, 0, 0.5]), [0, 0.25, 0.75], atol=1e-15)
-        np.testing.assert_allclose(sm.budget_bisect([-2, 0, 0.5], 2), [0, 1, 1], atol=1e-15)
         print("well")
     """
     moment = str(time.time() + 3)
@@ -389,9 +391,6 @@ def test_a_damaged_cache_is_compiled_anew(tmp_path):
     assert run(TINY, NUMBA_CACHE_DIR=str(tmp_path)) == "well"
     for path in machine_code(tmp_path):
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    assert run(TINY, NUMBA_CACHE_DIR=str(tmp_path)) == "well"
-    for path in machine_code(tmp_path):
-        path.write_bytes(b"")
     assert run(TINY, NUMBA_CACHE_DIR=str(tmp_path)) == "well"
 
 
@@ -430,8 +429,8 @@ def test_neither_package_nor_home_can_be_written(tmp_path, home):
 def test_the_cache_folder_is_a_file(tmp_path):
     file = tmp_path / "file"
     file.write_text("not a folder")
-    assert run(TINY, NUMBA_CACHE_DIR=str(file)) == "well"
-    assert run(TINY, NUMBA_CACHE_DIR=str(file / "below")) == "well"
+    processes = [start(TINY, NUMBA_CACHE_DIR=str(f)) for f in (file, file / "below")]
+    assert [finish(p) for p in processes] == ["well"] * 2
     assert file.read_text() == "not a folder"
 
 
@@ -486,7 +485,9 @@ def test_an_edited_kernel_never_runs_old_code(tmp_path, where):
     """
     fresh = run(code, cwd=tmp_path, **env)
     assert fresh == "[0.5, 0.5] [0.5, -0.5]"
-    for name, (function, change) in EDITS.items():
+    # one edit is enough to see the stamp work in the second kind of folder
+    edits = EDITS.items() if where == "package" else list(EDITS.items())[1:2]
+    for name, (function, change) in edits:
         path = package / "_kernels" / name
         text, stamp = path.read_text(), path.stat()
         assert function in text
@@ -497,7 +498,7 @@ def test_an_edited_kernel_never_runs_old_code(tmp_path, where):
         os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))  # an upgrade may keep the date
         assert run(code, cwd=tmp_path, **env) != fresh, name
         path.write_text(text)
-        assert run(code, cwd=tmp_path, **env) == fresh, name
+    assert run(code, cwd=tmp_path, **env) == fresh
 
 
 # --------------------------------------------------------------------------- imports and devices
