@@ -19,9 +19,11 @@ from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_info
 
 from sparsemap_np import FenchelYoungClassifier, SparsemaxClassifier
-from sparsemap_np.linear_model import _blocks
+from sparsemap_np.linear_model import _blocks, _objective
+from sparsemap_np.linear_model._blas import one_blas_thread
 from sparsemap_np.linear_model._losses import fenchel_young
 from sparsemap_np.linear_model._objective import Layout, LinearObjective
 
@@ -130,19 +132,40 @@ def test_objective_and_its_gradient(name, k, fit_intercept, container, monkeypat
     expected = documented_objective(
         MODELS[name][2], X, y, coef, intercept, C=2.0, sample_weight=weight
     )
-    results = []
-    for scores in (2**19, 7 * k):
+    gradients = []
+    monkeypatch.setattr(_objective, "thread_count", lambda: 3)
+    for scores, products in ((2**18, 2**20), (7 * k, 2**20), (7 * k, 1)):
         monkeypatch.setattr(_blocks, "SCORES_PER_BLOCK", scores)
+        monkeypatch.setattr(_objective, "_PRODUCTS_PER_LANE", products)
         objective = LinearObjective(
             fy, container(X), y, layout, sample_weight=weight, l2=0.5 / weight.sum()
         )
-        results.append(objective.value_and_gradient(w))
-    (value, gradient), (in_blocks, gradient_in_blocks) = results
-    assert value == pytest.approx(expected, rel=1e-12)
-    assert in_blocks == pytest.approx(expected, rel=1e-12)
-    np.testing.assert_allclose(gradient_in_blocks, gradient, atol=1e-14)
+        value, gradient = objective.value_and_gradient(w)
+        assert value == pytest.approx(expected, rel=1e-12)
+        again, gradient_again = objective.value_and_gradient(w)
+        assert again == value
+        np.testing.assert_array_equal(gradient_again, gradient)
+        gradients.append(gradient)
+    for gradient in gradients[1:]:
+        np.testing.assert_allclose(gradient, gradients[0], atol=1e-14)
     slopes = numerical_gradient(lambda v: objective.value_and_gradient(v)[0], w)
-    np.testing.assert_allclose(gradient, slopes, atol=1e-7)
+    np.testing.assert_allclose(gradients[0], slopes, atol=1e-7)
+
+
+def blas_threads():
+    return [lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"]
+
+
+def test_blas_threads_are_limited_and_restored():
+    before = blas_threads()
+    with one_blas_thread():
+        with one_blas_thread():
+            assert set(blas_threads()) <= {1}
+        assert set(blas_threads()) <= {1}
+    assert blas_threads() == before
+    with pytest.raises(ZeroDivisionError), one_blas_thread():
+        raise ZeroDivisionError
+    assert blas_threads() == before
 
 
 def test_layout_keeps_parameters():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
+from contextlib import nullcontext
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -19,6 +20,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from sparsemap_np.linear_model._blas import one_blas_thread
 from sparsemap_np.linear_model._blocks import (
     nonzeros_to_csr,
     row_slices,
@@ -176,15 +178,16 @@ random_state
             return {"classes_": targets.classes, "coef_": coef, "intercept_": intercept}
 
         report = FitReport(self, X, y, sample_weight, attributes)
-        w, n_iter = solve(
-            self.solver,
-            objective,
-            self._start(layout, targets.classes),
-            l1=self.l1_ratio * penalty,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            report=report,
-        )
+        with nullcontext() if objective.leaves_threads_to_blas else one_blas_thread():
+            w, n_iter = solve(
+                self.solver,
+                objective,
+                self._start(layout, targets.classes),
+                l1=self.l1_ratio * penalty,
+                tol=self.tol,
+                max_iter=self.max_iter,
+                report=report,
+            )
         for name, value in attributes(w).items():
             setattr(self, name, value)
         self.n_iter_ = np.array([n_iter], dtype=np.int32)
@@ -227,7 +230,7 @@ random_state
         self._reject_dask("X", X)
         X = validate_data(self, X, accept_sparse="csr", reset=False)
         parts = []
-        for at in row_slices(X.shape[0], rows_per_block(len(self.classes_))):
+        for at in row_slices(0, X.shape[0], rows_per_block(len(self.classes_))):
             scores = safe_sparse_dot(take_rows(X, at), self.coef_.T, dense_output=True)
             scores = self._class_scores(scores + self.intercept_)
             parts.append(nonzeros_to_csr(mapping(scores, out=scores)))

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-# Scores held at once. A few megabytes stay in the last cache level, and a block is still
-# long enough for the matrix product to run at full speed (2000 rows and more).
-SCORES_PER_BLOCK = 2**19
+# Scores that a thread holds at once. A megabyte or two stay in the cache from one step to the
+# next; more rows than these do not make the matrix product faster.
+SCORES_PER_BLOCK = 2**18
+_MOST_ROWS = 8192
 
 
 def rows_per_block(n_classes: int) -> int:
@@ -26,16 +27,16 @@ def rows_per_block(n_classes: int) -> int:
     int
         The number of rows in all blocks but the last.
     """
-    return max(1, SCORES_PER_BLOCK // max(1, n_classes))
+    return min(_MOST_ROWS, max(1, SCORES_PER_BLOCK // max(1, n_classes)))
 
 
-def row_slices(n_rows: int, rows: int) -> Iterator[slice]:
-    """Cut ``range(n_rows)`` into slices.
+def row_slices(start: int, stop: int, rows: int) -> Iterator[slice]:
+    """Cut ``range(start, stop)`` into slices.
 
     Parameters
     ----------
-    n_rows : int
-        Number of rows.
+    start, stop : int
+        First row, and the one after the last.
     rows : int
         Length of each slice but the last.
 
@@ -44,8 +45,8 @@ def row_slices(n_rows: int, rows: int) -> Iterator[slice]:
     slice
         Consecutive slices that cover every row once.
     """
-    for start in range(0, n_rows, rows):
-        yield slice(start, min(start + rows, n_rows))
+    for first in range(start, stop, rows):
+        yield slice(first, min(first + rows, stop))
 
 
 def take_rows(X: Any, rows: slice) -> Any:

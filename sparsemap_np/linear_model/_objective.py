@@ -11,15 +11,21 @@ change when a number is added to all the scores of a row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from sparsemap_np._threads import run_tasks, thread_count
 from sparsemap_np.linear_model._blocks import row_slices, rows_per_block, take_rows
 from sparsemap_np.linear_model._losses import FenchelYoung
+
+# A thread's share of the work must exceed the cost of handing it over, some 0.1 ms.
+_PRODUCTS_PER_LANE = 2**20
+# Entries of all the threads' gradients together: 128 MB.
+_GRADIENTS = 2**24
 
 
 @dataclass(frozen=True)
@@ -157,18 +163,25 @@ class LinearObjective:
         if sample_weight is not None:
             self.total_weight = float(np.sum(sample_weight, dtype=np.float64))
             sample_weight = np.asarray(sample_weight, dtype=X.dtype)
-        rows = min(rows_per_block(layout.n_classes), n_samples)
-        self._blocks = [
-            (
-                take_rows(X, at),
-                take_rows(y, at),
-                None if sample_weight is None else sample_weight[at],
+        rows = rows_per_block(layout.n_classes)
+        n_lanes = _lane_count(X, layout)
+        bounds = [n_samples * i // n_lanes for i in range(n_lanes + 1)]
+        self._lanes = [
+            _Lane(
+                [
+                    (take_rows(X, at), take_rows(y, at), _take(sample_weight, at))
+                    for at in row_slices(start, stop, rows)
+                ],
+                # With two classes the first column of scores stays zero for good.
+                np.zeros((min(rows, stop - start), layout.n_classes), dtype=X.dtype),
             )
-            for at in row_slices(n_samples, rows)
+            for start, stop in pairwise(bounds)
         ]
-        # With two classes the first column of scores stays zero for good.
-        self._scores = np.zeros((rows, layout.n_classes), dtype=X.dtype)
-        self._first = layout.n_classes - layout.n_outputs
+
+    @property
+    def leaves_threads_to_blas(self) -> bool:
+        """Whether the products are too large to have more than one of them at a time."""
+        return len(self._lanes) == 1 and len(self._lanes[0].blocks) > 1
 
     def value_and_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         """Evaluate the objective.
@@ -185,14 +198,18 @@ class LinearObjective:
         gradient : ndarray of shape (n_parameters,)
             Its gradient, float64.
         """
-        value = 0.0
-        gradient = np.zeros(w.shape)
-        G, g = self.layout.split(gradient)
-        for X, loss, D in self._loss_blocks(w):
-            value += loss
-            G += X.T @ D
-            if g is not None:
-                g += D.sum(axis=0, dtype=np.float64)
+        W, b = self.layout.split(w.astype(self.dtype, copy=False))
+        sums: list[tuple[float, np.ndarray]] = [(0.0, np.empty(0))] * len(self._lanes)
+
+        def run(i: int) -> None:
+            sums[i] = self._sum_over(self._lanes[i], W, b)
+
+        run_tasks(run, len(sums))
+        # Always in the same order: a fit repeats to the last bit.
+        value, gradient = sums[0]
+        for more, G in sums[1:]:
+            value += more
+            gradient += G
         value /= self.total_weight
         gradient /= self.total_weight
         if self.l2:
@@ -201,12 +218,17 @@ class LinearObjective:
             gradient[: self.layout.n_weights] += self.l2 * weights
         return value, gradient
 
-    def _loss_blocks(self, w: np.ndarray) -> Iterator[tuple[Any, float, np.ndarray]]:
-        """Rows of X, their summed loss, and its gradient with respect to their scores."""
-        W, b = self.layout.split(w.astype(self.dtype, copy=False))
-        for X, y, weight in self._blocks:
-            scores = self._scores[: X.shape[0]]
-            free = scores[:, self._first :]
+    def _sum_over(
+        self, lane: _Lane, W: np.ndarray, b: np.ndarray | None
+    ) -> tuple[float, np.ndarray]:
+        """Sum the losses of a lane's rows, and their gradients."""
+        value = 0.0
+        gradient = np.zeros(self.layout.n_parameters)
+        G, g = self.layout.split(gradient)
+        first = self.layout.n_classes - self.layout.n_outputs
+        for X, y, weight in lane.blocks:
+            scores = lane.scores[: X.shape[0]]
+            free = scores[:, first:]
             if sp.issparse(X):
                 free[...] = X @ W
             else:
@@ -216,4 +238,29 @@ class LinearObjective:
             loss, D = self.loss.loss(
                 scores, y, reduction="sum", sample_weight=weight, return_grad=True
             )
-            yield X, float(loss), D[:, self._first :]
+            D = D[:, first:]
+            value += float(loss)
+            G += X.T @ D
+            if g is not None:
+                g += D.sum(axis=0, dtype=np.float64)
+        return value, gradient
+
+
+@dataclass(frozen=True)
+class _Lane:
+    """What one thread works through: blocks of rows, and room for one block's scores."""
+
+    blocks: list[tuple[Any, Any, np.ndarray | None]]
+    scores: np.ndarray
+
+
+def _take(weight: np.ndarray | None, rows: slice) -> np.ndarray | None:
+    return None if weight is None else weight[rows]
+
+
+def _lane_count(X: Any, layout: Layout) -> int:
+    """How many threads pay: each needs work for its start, and a gradient of its own."""
+    products = (X.nnz if sp.issparse(X) else X.size) * layout.n_outputs
+    by_work = products // _PRODUCTS_PER_LANE
+    by_memory = _GRADIENTS // max(1, layout.n_parameters)
+    return int(max(1, min(thread_count(), X.shape[0], by_work, by_memory)))
