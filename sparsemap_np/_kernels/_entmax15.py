@@ -77,17 +77,19 @@ def threshold15(x, top, bmax):
         tau = max(T(-2), max(tau, _coarse(bmax, m, T(-2))) - T(1e-5))
     lo = 0.0
     before = -1.0
-    for _ in range(200):
+    solved = False
+    for k in range(200):
         s1, s2, c = _row_mass(x, m, tau, bmax)
         discriminant = max(s1 * s1 - c * (s2 - 1.0), 0.0)
         lo = 2.0 * (s2 - 1.0) / (s1 + math.sqrt(discriminant))
-        # The same scores twice: the quadratic is exact. But a sum far above 1 has its rounding.
-        if (c == before and s2 < 2.0) or T(tau + lo) == tau:
+        # The quadratic of these very scores led here: what it says now is the last correction.
+        # But a sum far above 1 carries its rounding.
+        if (solved and c == before and s2 < 2.0) or T(tau + lo) == tau:
             break
-        if c != before:
-            # The quadratic of scores that are about to drop out would overshoot.
-            norm_step = 2.0 * (s2 - math.sqrt(s2)) / s1
-            lo = max(norm_step, 0.0) if s2 > 1.0 else norm_step
+        # The quadratic overshoots when scores drop out on its way; the norm's step never does.
+        solved = c == before and k < 20
+        if not solved:
+            lo = 2.0 * (s2 - math.sqrt(s2)) / s1
         before = c
         moved = T(tau + lo)
         if moved == tau:

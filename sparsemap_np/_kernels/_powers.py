@@ -22,8 +22,9 @@ _SQRT2 = 1.4142135623730951
 
 @element
 def exp_of_negative(x):
-    """``exp(x)`` for x <= 0, exactly 0 below -708."""
-    t = max(x, -708.0)
+    """``exp(x)`` for x <= 0, down to the smallest subnormal number."""
+    tiny = x < -700.0
+    t = max(x + 64.0 * (_LN2_HIGH + _LN2_LOW) if tiny else x, -708.0)
     shifted = np.float64(t * _LOG2E + _ROUND)
     n = shifted - _ROUND
     r = (t - n * _LN2_HIGH) - n * _LN2_LOW
@@ -42,7 +43,7 @@ def exp_of_negative(x):
     p = (p * r) * r + r + 1.0
     # The low bits of `shifted` hold n: move them to where a double keeps its exponent.
     power = np.int64((shifted.view(np.int64) + _BIAS) << np.int64(52)).view(np.float64)
-    return p * power if x >= -708.0 else 0.0
+    return p * power * (5.421010862427522e-20 if tiny else 1.0)  # 2^-64
 
 
 @element

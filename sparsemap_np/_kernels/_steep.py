@@ -96,23 +96,24 @@ def _coordinate(gap, y, yb, b):
 
 
 @scalar
-def _smallest_probability(x, top, low, b, bmax):
+def _smallest_probability(x, lowest, b, bmax):
+    """Solve for y with sum p = 1 over the scores that are at least lowest."""
     count = 0
     for k in range(bmax.size):
-        if np.float64(bmax[k]) - top >= low:
+        if bmax[k] >= lowest:
             for v in x[k * BLOCK : (k + 1) * BLOCK]:
-                count += np.float64(v) - top >= low
+                count += v >= lowest
     y = 1.0 / count
     for _ in range(200):
         yb = y**b
         f = 0.0
         slope = 0.0
         for k in range(bmax.size):
-            if np.float64(bmax[k]) - top >= low:
+            if bmax[k] >= lowest:
                 for v in x[k * BLOCK : (k + 1) * BLOCK]:
-                    z = np.float64(v) - top
-                    if z >= low:
-                        p = _coordinate(b * (z - low), y, yb, b)
+                    if v >= lowest:
+                        gap = np.float64(v) - np.float64(lowest)
+                        p = _coordinate(b * gap, y, yb, b)
                         f += p
                         slope += (y / p) ** (b - 1.0)
         moved = y - (f - 1.0) / slope
@@ -129,9 +130,17 @@ def steep_row(x, top, b, bmax, p):
     """Probabilities of one finite-maximum row; returns ln_b(p of the largest score)."""
     T = type(x[0])
     low = _lowest_supported(x, top, b, bmax)
-    y = _smallest_probability(x, top, low, b, bmax)
+    # Gaps are taken between scores, not between their rounded distances from the maximum.
+    lowest = T(top)
+    for j in range(x.size):
+        if np.float64(x[j]) - top >= low:
+            lowest = min(lowest, x[j])
+    y = _smallest_probability(x, lowest, b, bmax)
     yb = y**b
     for j in range(x.size):
-        z = np.float64(x[j]) - top
-        p[j] = T(_coordinate(b * (z - low), y, yb, b)) if z >= low else T(0)
+        if x[j] >= lowest:
+            gap = np.float64(x[j]) - np.float64(lowest)
+            p[j] = T(_coordinate(b * gap, y, yb, b))
+        else:
+            p[j] = T(0)
     return (yb - b * low - 1.0) / b

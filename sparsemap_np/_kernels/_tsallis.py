@@ -106,7 +106,7 @@ def log_largest(x, top, b, beta, bmax):
     if b > 0.0:
         # The mean base is at most the flat row's, d^-b.
         flat = math.expm1(-b * math.log(x.size)) - beta * mean_below(x, top)
-        level = min(level, math.log1p(flat) / b + 1e-9)
+        level = min(level, math.log1p(flat) / b)
     if bmax.size > 1:
         # A subset of the scores needs a larger y: its root is where to start from.
         for _ in range(6):
@@ -116,11 +116,12 @@ def log_largest(x, top, b, beta, bmax):
                 break
             level += change
     tol = 4e-16 if x.itemsize == 8 else 1e-11
-    for _ in range(200):
+    for k in range(200):
         r0, r1 = _row_mass(x, top, beta * math.exp(-b * level), b, bmax)
         change, log_f = _step(level, r0, r1, b)
-        moved = level + change
-        if not moved < level:
+        moved = min(level + change, 0.0)
+        # A rounded bound may lie past the root: the first step comes back, the rest descend.
+        if k > 0 and not moved < level:
             break
         level = moved
         if log_f <= tol:
