@@ -17,7 +17,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 # Each layer knows only those below it.  A module of another name stands on the layer given here.
 LAYERS = ("_kernels", "_arrays", "mappings", "gradients", "losses", "linear_model")
-HELPERS = {"_threads": "_arrays", "_parameters": "_arrays"}
+HELPERS = {"_threads": "_arrays", "_parameters": "_arrays", "_loss_rows": "losses"}
 # These stand on the whole package, and nothing stands on them.
 TOPS = {"__init__", "__main__", "_demo", "_show_versions", "metrics", "calibration", "conformal"}
 TOPS |= {"plot", "dask"}
@@ -121,7 +121,20 @@ def is_compiled(node):
     )
 
 
-BUILTINS = {"abs", "bool", "float", "int", "len", "max", "min", "range", "type", "zip", "enumerate"}
+BUILTINS = {
+    "abs",
+    "bool",
+    "float",
+    "int",
+    "len",
+    "max",
+    "min",
+    "range",
+    "type",
+    "zip",
+    "enumerate",
+    "round",
+}
 
 
 @each_module
