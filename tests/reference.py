@@ -21,6 +21,7 @@ A row function takes a sequence of floats and returns a list of mpf; `rows` lift
 """
 # ruff: noqa: B905 - rows have one length by construction; strict= would bury the formulas
 
+import functools
 from fractions import Fraction
 
 import numpy as np
@@ -379,6 +380,16 @@ DPARAMS = {"entmax": entmax_dalpha, "normmax": normmax_dalpha, "budget": budget_
 OMEGAS = {"entmax": entmax_omega, "normmax": normmax_omega, "budget": budget_omega}
 
 
+@functools.cache
+def _solved(kind, x, param):
+    return MAPS[kind](x, param)
+
+
+def prediction(kind, x, param):
+    """The mapping of one row, remembered: values, gradients and several targets share it."""
+    return _solved(kind, tuple(float(v) for v in x), float(param))
+
+
 def target(y, d, kind):
     """A label becomes its one-hot row; a soft target is normalised exactly."""
     if np.ndim(y) == 0:
@@ -390,7 +401,7 @@ def target(y, d, kind):
 def loss(kind, x, y, param):
     """Omega*(x) + Omega(y) - <x, y> = <p - y, x> - Omega(p) + Omega(y) at p = the mapping."""
     x = [float(v) for v in x]
-    y, p = target(y, len(x), kind), MAPS[kind](x, param)
+    y, p = target(y, len(x), kind), prediction(kind, x, param)
     if _is_nan(p):
         return _NAN
     if any(v == -_INF and w > 0 or v == _INF and w < 1 for v, w in zip(x, y)):
@@ -401,7 +412,7 @@ def loss(kind, x, y, param):
 
 
 def loss_grad(kind, x, y, param):
-    p = MAPS[kind](x, param)
+    p = prediction(kind, x, param)
     return [i - j for i, j in zip(p, target(y, len(p), kind))]
 
 

@@ -1,6 +1,7 @@
 """The architecture, read from the sources: who may import whom, and what an import may cost."""
 
 import ast
+import functools
 import json
 import re
 import subprocess
@@ -154,6 +155,7 @@ def test_a_kernel_calls_nothing_outside_the_kernels(path):
                 assert is_local(tree, node.id), f"{function.name} uses {node.id}"
 
 
+@functools.cache
 def is_module(tree, name):
     return any(
         (alias.asname or alias.name.split(".")[0]) == name
@@ -163,6 +165,7 @@ def is_module(tree, name):
     )
 
 
+@functools.cache
 def is_local(tree, name):
     """Defined in this file or imported from a kernel file, NumPy or the standard library."""
     for node in ast.walk(tree):
