@@ -6,7 +6,7 @@ Every Jacobian :math:`J = \partial p / \partial x` here is symmetric, so the vec
 :math:`S = \{i : p_i > 0\}`:
 
 * entmax: :math:`J = \operatorname{diag}(s) - s s^\top / \sum_i s_i`,
-  :math:`s_i = p_i^{2 - \alpha}` on S, 0 elsewhere (Peters et al. 2019, Proposition 2);
+  :math:`s_i = p_i^{2 - \alpha}` on S, 0 elsewhere (Peters et al. 2019);
 * normmax: :math:`J v = w \odot (v - p^\top v) - p\, \sum_i w_i (v_i - p^\top v)`,
   :math:`w_i = q_i^{2 - \alpha} / ((\alpha - 1) \sum_j q_j)`, :math:`q = p / \|p\|_\alpha`;
 * budget: the centring of the coordinates strictly between 0 and 1.
@@ -111,7 +111,7 @@ def sparsemax_vjp(dP: ArrayLike, P: ArrayLike, axis: int = -1) -> NDArray:
 
     References
     ----------
-    .. [1] A. F. T. Martins, R. F. Astudillo. From Softmax to Sparsemax. ICML 2016. Equation (11).
+    .. [1] A. F. T. Martins, R. F. Astudillo. From Softmax to Sparsemax. ICML 2016.
 
     Examples
     --------
@@ -227,7 +227,6 @@ def entmax15_vjp(dP: ArrayLike, P: ArrayLike, axis: int = -1) -> NDArray:
     References
     ----------
     .. [1] B. Peters, V. Niculae, A. F. T. Martins. Sparse Sequence-to-Sequence Models. ACL 2019.
-       Proposition 2.
 
     Examples
     --------
@@ -494,7 +493,7 @@ def normmax_bisect_vjp(
     References
     ----------
     .. [1] M. Blondel, A. F. T. Martins, V. Niculae. Learning with Fenchel-Young Losses.
-       JMLR 21 (2020). Section 4.3 (the mapping; differentiated implicitly here).
+       JMLR 21 (2020). The mapping; differentiated implicitly here.
 
     Examples
     --------
@@ -628,8 +627,8 @@ def budget_bisect_vjp(
 
     References
     ----------
-    .. [1] M. Blondel, A. F. T. Martins, V. Niculae. Learning with Fenchel-Young Losses.
-       JMLR 21 (2020). Section 7 (the mapping; differentiated implicitly here).
+    .. [1] S. J. R. Santos, V. Niculae, D. McNamee, A. F. T. Martins. Sparse and Structured
+       Hopfield Networks. ICML 2024.
 
     Examples
     --------

@@ -107,7 +107,7 @@ def sparsemax(X, axis=-1, k=None, return_support_size=False, *, out=None):
     References
     ----------
     .. [1] A. F. T. Martins, R. F. Astudillo. From Softmax to Sparsemax: A Sparse Model of
-       Attention and Multi-Label Classification. ICML 2016. Equations (1)-(4).
+       Attention and Multi-Label Classification. ICML 2016.
 
     Examples
     --------
@@ -177,7 +177,6 @@ def entmax15(X, axis=-1, k=None, return_support_size=False, *, out=None):
     References
     ----------
     .. [1] B. Peters, V. Niculae, A. F. T. Martins. Sparse Sequence-to-Sequence Models. ACL 2019.
-       Section 3 and Algorithm 2.
 
     Examples
     --------
@@ -238,7 +237,7 @@ def sparsemax_bisect(
     >>> sparsemax_bisect([-2, 0, 0.5])
     array([0.  , 0.25, 0.75])
     >>> sparsemax_bisect([-2, 0, 0.6], n_iter=3, ensure_sum_one=False).round(3)
-    array([0.   , 0.233, 0.833])
+    array([0.  , 0.15, 0.75])
     """
     return entmax_bisect(X, 2.0, axis, n_iter, ensure_sum_one, out=out)
 
@@ -293,9 +292,8 @@ def entmax_bisect(
     References
     ----------
     .. [1] B. Peters, V. Niculae, A. F. T. Martins. Sparse Sequence-to-Sequence Models. ACL 2019.
-       Equations (9) and (10).
     .. [2] M. Blondel, A. F. T. Martins, V. Niculae. Learning with Fenchel-Young Losses.
-       JMLR 21 (2020). Section 4.3.
+       JMLR 21 (2020).
 
     Examples
     --------
@@ -401,9 +399,9 @@ def normmax_bisect(
     References
     ----------
     .. [1] M. Blondel, A. F. T. Martins, V. Niculae. Learning with Fenchel-Young Losses.
-       JMLR 21 (2020). Section 4.3 (norm entropies) and Algorithm 1.
+       JMLR 21 (2020).
     .. [2] S. J. R. Santos, V. Niculae, D. McNamee, A. F. T. Martins. Sparse and Structured
-       Hopfield Networks. ICML 2024. Section 3.
+       Hopfield Networks. ICML 2024.
 
     Examples
     --------
@@ -463,10 +461,8 @@ def budget_bisect(
 
     References
     ----------
-    .. [1] B. Amos, V. Koltun, J. Z. Kolter. The Limited Multi-Label Projection Layer.
-       arXiv:1906.08707 (the entropic relative of this quadratic problem).
-    .. [2] M. Blondel, A. F. T. Martins, V. Niculae. Learning with Fenchel-Young Losses.
-       JMLR 21 (2020). Section 7 (k-subsets).
+    .. [1] S. J. R. Santos, V. Niculae, D. McNamee, A. F. T. Martins. Sparse and Structured
+       Hopfield Networks. ICML 2024.
 
     Examples
     --------

@@ -27,14 +27,14 @@ def centred_row(name, slope):
                 return
             if p[j] > 0:
                 s = slope(np.float64(p[j]), par)
-                total += s
-                dot += s * np.float64(v[j])
+                if s > 0.0:
+                    total += s
+                    dot += s * np.float64(v[j])
         mean = dot / total if total > 0.0 else 0.0
         for j in range(p.size):
-            if p[j] > 0:
-                dx[j] = T(slope(np.float64(p[j]), par) * (np.float64(v[j]) - mean))
-            else:
-                dx[j] = T(0)
+            s = slope(np.float64(p[j]), par) if p[j] > 0 else 0.0
+            # A slope of zero gives 0, not -0 nor 0 times a NaN in the cotangent.
+            dx[j] = T(s * (np.float64(v[j]) - mean)) if s > 0.0 else T(0)
 
     return vjp
 
