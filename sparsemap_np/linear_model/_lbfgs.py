@@ -10,8 +10,9 @@ from scipy.optimize import Bounds, OptimizeResult, minimize
 
 from sparsemap_np.linear_model._solution import Solution
 
-# As LogisticRegression: a decrease this small (relative) is mostly rounding.
-_ROUNDING = 64 * float(np.finfo(np.float64).eps)
+# As LogisticRegression: a decrease of so many epsilons (relative) is mostly rounding.
+_ROUNDING = 64
+_EPS = float(np.finfo(np.float64).eps)
 _MAX_LINE_SEARCH = 50
 
 
@@ -96,7 +97,7 @@ def minimize_lbfgs(
     Parameters
     ----------
     problem : object
-        With ``value_and_gradient(w)``.
+        With ``value_and_gradient(w)``, and the ``dtype`` that it computes in.
     w0 : ndarray
         Where to start.
     tol : float
@@ -118,7 +119,7 @@ def minimize_lbfgs(
         trace(w0)
         return trace.solution("no iteration allowed")
     bounds = None if lower is None else Bounds(lower, np.inf)
-    message = _run(trace, w0, bounds, ftol=_ROUNDING, tol=tol, max_iter=max_iter)
+    message = _run(trace, w0, bounds, ftol=_ROUNDING * _EPS, tol=tol, max_iter=max_iter)
     first = trace.solution(message)
     if first.slope <= tol or trace.n_iter >= max_iter or report.stopped:
         return first
@@ -126,7 +127,8 @@ def minimize_lbfgs(
     finer = _Differences(trace)
     message = _run(finer, first.w, bounds, ftol=0.0, tol=tol, max_iter=max_iter - trace.n_iter)
     second = finer.solution(message)
-    risen = second.value > first.value + _ROUNDING * max(1.0, abs(first.value))
+    rounding = _ROUNDING * float(np.finfo(problem.dtype).eps)
+    risen = second.value > first.value + rounding * max(1.0, abs(first.value))
     if risen or not second.slope < first.slope:
         return replace(first, n_iter=second.n_iter)
     return second

@@ -235,11 +235,10 @@ class LinearObjective:
                 np.matmul(X, W, out=free)
             if b is not None:
                 free += b
-            loss, D = self.loss.loss(
-                scores, y, reduction="sum", sample_weight=weight, return_grad=True
-            )
+            # A sum would come in the scores' type; one loss a row loses less in float32.
+            losses, D = self.loss.loss(scores, y, sample_weight=weight, return_grad=True)
             D = D[:, first:]
-            value += float(loss)
+            value += float(np.sum(losses, dtype=np.float64))
             G += X.T @ D
             if g is not None:
                 g += D.sum(axis=0, dtype=np.float64)

@@ -66,6 +66,7 @@ class SplitPenalty:
 
     def __init__(self, objective: LinearObjective, l1: float) -> None:
         self._objective = objective
+        self.dtype = objective.dtype
         self._l1 = l1
         self._n = objective.layout.n_weights
         self.lower = np.full(self._n + objective.layout.n_parameters, -np.inf)
