@@ -92,7 +92,7 @@ def _weights(sample_weight, n):
     return np.broadcast_to(weight, (n,))
 
 
-def _check_targets(Y, totals, first_row, upper):
+def _check_targets(Y, totals, first_row, upper, name):
     """Raise unless the rows of a block of targets are >= 0 (<= 1 for budgets) and sum to totals."""
     good = Y >= 0
     if upper:
@@ -106,33 +106,35 @@ def _check_targets(Y, totals, first_row, upper):
         row = int(np.flatnonzero(~good)[0])
         total = np.broadcast_to(totals, sums.shape)[row]
         raise ValueError(
-            f"y row {first_row + row} sums to {sums[row]:.6g} with smallest entry "
+            f"{name} row {first_row + row} sums to {sums[row]:.6g} with smallest entry "
             f"{Y[row].min():.6g} and largest {Y[row].max():.6g}: target rows must be >= 0"
             f"{' and <= 1' if upper else ''} and sum to {total:.6g}"
         )
 
 
-def _soft_targets(y, n, d):
+def _soft_targets(y, n, d, name):
     """Targets (n, d) as an array of floats or a CSR matrix."""
     if scipy.sparse.issparse(y):
-        result_dtype(y.dtype, "y")
+        result_dtype(y.dtype, name)
         y = y.tocsr()
     elif y.dtype.kind in "iub":
         y = y.astype(np.float64)
     if y.shape != (n, d):
-        raise ValueError(f"y has shape {y.shape}: targets for X must have shape {(n, d)}")
+        raise ValueError(f"{name} has shape {y.shape}: targets for X must have shape {(n, d)}")
     return y
 
 
-def _as_targets(y):
+def _as_targets(y, name):
     if scipy.sparse.issparse(y):
         return y
     y = np.asarray(y)
     if y.dtype == object:
-        raise TypeError("y has dtype object: it must hold integer labels or real numbers")
-    result_dtype(y.dtype, "y")
+        raise TypeError(f"{name} has dtype object: it must hold integer labels or real numbers")
+    result_dtype(y.dtype, name)
     if y.ndim not in (1, 2):
-        raise ValueError(f"y has {y.ndim} dimensions: it must be labels (n,) or targets (n, d)")
+        raise ValueError(
+            f"{name} has {y.ndim} dimensions: it must be labels (n,) or targets (n, d)"
+        )
     return y
 
 
@@ -152,12 +154,16 @@ def fenchel_young(mapping, X, y, domain, value, options, n_iter=None, *, budget=
     n_iter = as_count(n_iter, "n_iter")
     X, dtype = _scores(X)
     n, d = X.shape
-    y = _as_targets(y)
+    name = "Y" if budget else "y"
+    y = _as_targets(y, name)
     hard = y.ndim == 1 and not budget
     labels = _labels(y, n, d, options.ignore_index) if hard else None
-    targets = None if hard else _soft_targets(y, n, d)
+    targets = None if hard else _soft_targets(y, n, d, name)
     if budget and value is None:
-        value = np.asarray(targets.sum(axis=1), np.float64).reshape(n, 1)
+        value = np.asarray(targets.sum(axis=1, dtype=np.float64)).reshape(n, 1)
+        if not ((value >= 0) & (value <= d)).all():  # the fault is in Y, not in a budget
+            dense = targets.toarray() if scipy.sparse.issparse(targets) else targets
+            _check_targets(dense, value[:, 0], 0, True, name)
     par = mapping.parameter if domain is None else domain(value, X.shape, 1)
     if mapping is table.ENTMAX and n_iter is None:
         mapping = entmax_kernel(par)
@@ -176,7 +182,7 @@ def fenchel_young(mapping, X, y, domain, value, options, n_iter=None, *, budget=
     if hard:
         run.labels(X, labels)
     else:
-        run.targets(X, targets, budget)
+        run.targets(X, targets, budget, name)
     return _reduced(losses, support, grad, weight, kept, divisor, options, dtype)
 
 
@@ -208,7 +214,7 @@ class _Blocks(NamedTuple):
             run_ranges(kernel, arguments, len(XB), 3.0 * X.shape[1])
             self._store(part, GB)
 
-    def targets(self, X, Y, upper):
+    def targets(self, X, Y, upper, name):
         kernel = self.mapping.soft_loss if self.n_iter is None else self.mapping.bisect_soft_loss
         for part, XB, GB in self._parts(X, Y):
             YB = Y[part]
@@ -216,7 +222,7 @@ class _Blocks(NamedTuple):
             if YB.dtype.kind != "f":
                 YB = YB.astype(np.float64)
             totals, par, scales = self._rows(part, self.totals, self.par, self.scales)
-            _check_targets(YB, totals, part.start, upper)
+            _check_targets(YB, totals, part.start, upper, name)
             wide = np.float32 if YB.dtype.itemsize < 8 else np.float64
             YB = for_kernel(np.ascontiguousarray(YB, dtype=wide))
             rows = (self.losses[part], self.support[part])

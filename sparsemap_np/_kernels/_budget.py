@@ -65,6 +65,7 @@ def _offset(x, budget, ref, lo):
         full, inside, s = _counts(x, ref, u)
         excess = (full - budget) + s
         step = excess / inside if inside > 0 else 0.0
+        # A Newton step that changed neither set was exact; this is its last correction.
         if inside > 0 and full == full0 and inside == inside0:
             return split_sum(u, step, 0.0)
         if excess == 0.0 or (inside > 0 and u + step == u):
@@ -78,6 +79,7 @@ def _offset(x, budget, ref, lo):
         u = u + step
         if inside == 0 or not lo < u < hi:
             u = lo + 0.5 * (hi - lo)
+            full0 = -1  # no Newton step: equal sets would say nothing
             if u in (lo, hi):
                 break
     return u, 0.0
