@@ -10,23 +10,29 @@ import math
 
 import numpy as np
 
-from sparsemap_np._kernels._compile import scalar
+from sparsemap_np._kernels._compile import element, fast, scalar
 from sparsemap_np._kernels._scan import fill
 from sparsemap_np._kernels._twosum import split_sum
 
 
-@scalar
+@element
+def _excess(x, ref, u):
+    return (np.float64(x) - ref) - u
+
+
+@fast
 def _counts(x, ref, u):
     """Number saturated, number inside (0, 1), and the sum of those inside, at tau = ref + u."""
-    full = 0
-    inside = 0
+    full = 0.0
+    inside = 0.0
     s = 0.0
     for j in range(x.size):
-        w = (np.float64(x[j]) - ref) - u
-        full += w >= 1.0
-        interior = (w > 0.0) & (w < 1.0)
-        inside += interior
-        s += w if interior else 0.0
+        w = _excess(x[j], ref, u)
+        over = 1.0 if w >= 1.0 else 0.0
+        above = 1.0 if w > 0.0 else 0.0
+        full += over
+        inside += above - over
+        s += w if above > over else 0.0
     return full, inside, s
 
 
@@ -59,8 +65,8 @@ def _offset(x, budget, ref, lo):
     """Tau - ref in [lo, 0] as (hi, lo)."""
     hi = 0.0
     u = 0.5 * lo
-    full0 = -1
-    inside0 = -1
+    full0 = -1.0
+    inside0 = -1.0
     for _ in range(200):
         full, inside, s = _counts(x, ref, u)
         excess = (full - budget) + s
@@ -79,7 +85,7 @@ def _offset(x, budget, ref, lo):
         u = u + step
         if inside == 0 or not lo < u < hi:
             u = lo + 0.5 * (hi - lo)
-            full0 = -1  # no Newton step: equal sets would say nothing
+            full0 = -1.0  # no Newton step: equal sets would say nothing
             if u in (lo, hi):
                 break
     return u, 0.0
