@@ -30,7 +30,7 @@ from sparsemap_np.linear_model._blocks import (
 from sparsemap_np.linear_model._callbacks import CallbackSupportMixin, FitReport
 from sparsemap_np.linear_model._losses import FenchelYoung
 from sparsemap_np.linear_model._objective import Layout, LinearObjective
-from sparsemap_np.linear_model._solvers import SOLVERS, solve
+from sparsemap_np.linear_model._solvers import AUTO, SOLVERS, solve
 from sparsemap_np.linear_model._targets import (
     check_distributions,
     column_classes,
@@ -63,7 +63,7 @@ random_state
         "tol": [Interval(Real, 0, None, closed="left")],
         "fit_intercept": ["boolean"],
         "class_weight": [dict, StrOptions({"balanced"}), None],
-        "solver": [StrOptions(set(SOLVERS))],
+        "solver": [StrOptions({AUTO, *SOLVERS})],
         "max_iter": [Interval(Integral, 0, None, closed="left")],
         "warm_start": ["boolean"],
         "verbose": ["verbose"],
@@ -78,7 +78,7 @@ random_state
         tol: float = 1e-4,
         fit_intercept: bool = True,
         class_weight: Any = None,
-        solver: str = "lbfgs",
+        solver: str = "auto",
         max_iter: int = 100,
         warm_start: bool = False,
         verbose: int = 0,

@@ -50,8 +50,9 @@ class FenchelYoungClassifier(BaseFenchelYoungClassifier):
     class_weight : dict or "balanced", default=None
         Weights ``{label: weight}``, multiplied into the sample weights. "balanced" gives each
         class the same total. A distribution has the mean weight of its classes.
-    solver : {"lbfgs"}, default="lbfgs"
-        SciPy's L-BFGS-B. An L1 share is handled by bounds on twice as many weights.
+    solver : {"auto", "lbfgs"}, default="auto"
+        "auto" takes the one expected to be the fastest. "lbfgs" is SciPy's L-BFGS-B; an L1 share
+        is handled by bounds on twice as many weights.
     max_iter : int, default=100
         Most iterations of the solver.
     warm_start : bool, default=False
@@ -59,7 +60,7 @@ class FenchelYoungClassifier(BaseFenchelYoungClassifier):
     verbose : int, default=0
         1 prints every tenth iteration, 2 each.
     random_state : int, RandomState instance or None, default=None
-        For solvers that draw random numbers; "lbfgs" does not.
+        For solvers that draw random numbers; none here does.
 
     Attributes
     ----------
@@ -126,7 +127,7 @@ class FenchelYoungClassifier(BaseFenchelYoungClassifier):
         tol: float = 1e-4,
         fit_intercept: bool = True,
         class_weight: Any = None,
-        solver: str = "lbfgs",
+        solver: str = "auto",
         max_iter: int = 100,
         warm_start: bool = False,
         verbose: int = 0,
@@ -226,7 +227,7 @@ random_state
         tol: float = 1e-4,
         fit_intercept: bool = True,
         class_weight: Any = None,
-        solver: str = "lbfgs",
+        solver: str = "auto",
         max_iter: int = 100,
         warm_start: bool = False,
         verbose: int = 0,
@@ -294,7 +295,7 @@ random_state
         tol: float = 1e-4,
         fit_intercept: bool = True,
         class_weight: Any = None,
-        solver: str = "lbfgs",
+        solver: str = "auto",
         max_iter: int = 100,
         warm_start: bool = False,
         verbose: int = 0,

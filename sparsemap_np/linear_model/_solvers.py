@@ -49,6 +49,27 @@ class Solver:
 
 SOLVERS = {"lbfgs": Solver(minimize_lbfgs, bounds=True)}
 
+AUTO = "auto"
+"""The solver's name that leaves the choice to `choose`."""
+
+
+def choose(objective: LinearObjective, l1: float) -> str:
+    """Choose the solver that is expected to be the fastest.
+
+    Parameters
+    ----------
+    objective : LinearObjective
+        The smooth part.
+    l1 : float
+        Strength of the L1 penalty.
+
+    Returns
+    -------
+    str
+        A key of `SOLVERS`.
+    """
+    return "lbfgs"
+
 
 class SplitPenalty:
     r"""An L1 penalty made smooth: W = P - Q with P, Q >= 0, penalised by their sum.
@@ -155,7 +176,7 @@ def solve(
     Parameters
     ----------
     name : str
-        A key of `SOLVERS`.
+        A key of `SOLVERS`, or `AUTO`.
     objective : LinearObjective
         The smooth part.
     w0 : ndarray of shape (n_parameters,)
@@ -186,6 +207,8 @@ def solve(
     ConvergenceWarning
         If the gradient is still above `tol`.
     """
+    if name == AUTO:
+        name = choose(objective, l1)
     solver = SOLVERS[name]
     report.begin(w0)
     if l1 == 0:
