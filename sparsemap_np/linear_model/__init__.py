@@ -1,8 +1,7 @@
 """Linear classifiers trained with Fenchel-Young losses, in scikit-learn's manner.
 
-The package has one module for each idea: the table of losses (``_losses``), what a
-target may be (``_targets``), the objective over row blocks (``_objective``, ``_blocks``),
-the solvers (``_solvers`` and one module each), the callbacks (``_callbacks``), the
+The package has one module for each idea: the table of losses (``_losses``), the objective
+over row blocks (``_objective``, ``_blocks``), the solvers (``_solvers`` and one module each), the callbacks (``_callbacks``), the
 behaviour common to all classifiers (``_base``) and the classifiers themselves.
 """
 

@@ -20,6 +20,14 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from sparsemap_np._targets import (
+    check_distributions,
+    column_classes,
+    combined_weights,
+    encode_labels,
+    is_distribution,
+    plain_labels,
+)
 from sparsemap_np.linear_model._blas import one_blas_thread
 from sparsemap_np.linear_model._blocks import (
     nonzeros_to_csr,
@@ -31,14 +39,6 @@ from sparsemap_np.linear_model._callbacks import CallbackSupportMixin, FitReport
 from sparsemap_np.linear_model._losses import FenchelYoung
 from sparsemap_np.linear_model._objective import Layout, LinearObjective
 from sparsemap_np.linear_model._solvers import AUTO, SOLVERS, solve
-from sparsemap_np.linear_model._targets import (
-    check_distributions,
-    column_classes,
-    combined_weights,
-    encode_labels,
-    is_distribution,
-    plain_labels,
-)
 
 
 class BaseFenchelYoungClassifier(
