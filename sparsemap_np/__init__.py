@@ -65,7 +65,7 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
         globals()[name] = value
         return value
-    if name in ("gradients", "linear_model", "losses", "mappings"):
+    if name in ("gradients", "linear_model", "losses", "mappings", "metrics"):
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
