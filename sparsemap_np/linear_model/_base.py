@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from contextlib import nullcontext
+from collections.abc import Iterator
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -21,6 +21,7 @@ from sklearn.utils.validation import (
 )
 
 from sparsemap_np._targets import (
+    Targets,
     check_distributions,
     column_classes,
     combined_weights,
@@ -28,7 +29,6 @@ from sparsemap_np._targets import (
     is_distribution,
     plain_labels,
 )
-from sparsemap_np.linear_model._blas import one_blas_thread
 from sparsemap_np.linear_model._blocks import (
     nonzeros_to_csr,
     row_slices,
@@ -37,8 +37,9 @@ from sparsemap_np.linear_model._blocks import (
 )
 from sparsemap_np.linear_model._callbacks import CallbackSupportMixin, FitReport
 from sparsemap_np.linear_model._losses import FenchelYoung
-from sparsemap_np.linear_model._objective import Layout, LinearObjective
-from sparsemap_np.linear_model._solvers import AUTO, SOLVERS, solve
+from sparsemap_np.linear_model._objective import Layout
+from sparsemap_np.linear_model._problem import Problem, minimise
+from sparsemap_np.linear_model._solvers import AUTO, SOLVERS
 
 
 class BaseFenchelYoungClassifier(
@@ -138,11 +139,30 @@ random_state
         ConvergenceWarning
             If `max_iter` iterations do not reach `tol`.
         """
+        problem = self._checked(X, y, sample_weight)
+        loss = self._prepare(problem)
+        layout = problem.layout
+
+        def attributes(w: np.ndarray) -> dict[str, Any]:
+            coef, intercept = layout.attributes(w, problem.X.dtype)
+            return {"classes_": problem.targets.classes, "coef_": coef, "intercept_": intercept}
+
+        report = FitReport(self, problem.X, problem.y, problem.sample_weight, attributes)
+        w, n_iter = minimise(
+            problem, loss, self._start(problem), report, **self._solver_options(self.C)
+        )
+        for name, value in attributes(w).items():
+            setattr(self, name, value)
+        self.n_iter_ = np.array([n_iter], dtype=np.int32)
+        report.end()
+        return self
+
+    def _checked(self, X: Any, y: Any, sample_weight: Any) -> Problem:
+        """Check the data of a fit and bring them to the form that the objective takes."""
         for name, value in (("X", X), ("y", y)):
             self._reject_dask(name, value)
-        loss = self._fenchel_young()
         y = plain_labels(y)
-        given_classes = column_classes(y) if is_distribution(y) else None
+        columns = column_classes(y) if is_distribution(y) else None
         X, y = validate_data(
             self,
             X,
@@ -150,57 +170,49 @@ random_state
             accept_sparse="csr",
             dtype=[np.float64, np.float32],
             order="C",
-            multi_output=given_classes is not None,
+            multi_output=columns is not None,
         )
-        targets = (
-            encode_labels(y)
-            if given_classes is None
-            else check_distributions(y, given_classes, X.dtype)
-        )
+        targets = self._encode(y, columns, X.dtype)
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
-        weight = combined_weights(targets, sample_weight, self.class_weight)
+        weight = self._weights(targets, sample_weight)
+        layout = self._layout(X.shape[1], targets)
+        return Problem(X, y, sample_weight, targets, weight, layout)
 
-        layout = Layout(X.shape[1], len(targets.classes), bool(self.fit_intercept))
-        total = X.shape[0] if weight is None else float(weight.sum())
-        penalty = 1.0 / (self.C * total)
-        objective = LinearObjective(
-            loss,
-            X,
-            targets.encoded,
-            layout,
-            sample_weight=weight,
-            l2=(1.0 - self.l1_ratio) * penalty,
-        )
+    def _encode(self, y: Any, columns: np.ndarray | None, dtype: np.dtype) -> Targets:
+        """Targets from labels or, with the names of its columns, from a table."""
+        return encode_labels(y) if columns is None else check_distributions(y, columns, dtype)
 
-        def attributes(w: np.ndarray) -> dict[str, Any]:
-            coef, intercept = layout.attributes(w, X.dtype)
-            return {"classes_": targets.classes, "coef_": coef, "intercept_": intercept}
+    def _weights(self, targets: Targets, sample_weight: np.ndarray | None) -> np.ndarray | None:
+        """Weight of each sample in the objective."""
+        return combined_weights(targets, sample_weight, self.class_weight)
 
-        report = FitReport(self, X, y, sample_weight, attributes)
-        with nullcontext() if objective.leaves_threads_to_blas else one_blas_thread():
-            w, n_iter = solve(
-                self.solver,
-                objective,
-                self._start(layout, targets.classes),
-                l1=self.l1_ratio * penalty,
-                tol=self.tol,
-                max_iter=self.max_iter,
-                report=report,
-            )
-        for name, value in attributes(w).items():
-            setattr(self, name, value)
-        self.n_iter_ = np.array([n_iter], dtype=np.int32)
-        report.end()
-        return self
+    def _layout(self, n_features: int, targets: Targets) -> Layout:
+        """How many parameters there are."""
+        return Layout(n_features, len(targets.classes), bool(self.fit_intercept))
 
-    def _start(self, layout: Layout, classes: np.ndarray) -> np.ndarray:
+    def _prepare(self, problem: Problem) -> FenchelYoung:
+        """Learn from the data what the loss needs, and return the loss."""
+        return self._fenchel_young()
+
+    def _solver_options(self, C: float) -> dict[str, Any]:
+        """The keywords of `minimise` that stem from parameters."""
+        return {
+            "C": C,
+            "l1_ratio": self.l1_ratio,
+            "solver": self.solver,
+            "tol": self.tol,
+            "max_iter": self.max_iter,
+        }
+
+    def _start(self, problem: Problem) -> np.ndarray:
         """Parameters to start from: zero, or with `warm_start` those of the last fit.
 
         A last fit to other classes or features says nothing about this one: start afresh.
         """
+        layout = problem.layout
         if self.warm_start and hasattr(self, "coef_"):
-            fits = np.array_equal(self.classes_, classes)
+            fits = np.array_equal(self.classes_, problem.targets.classes)
             if fits and self.coef_.shape == (layout.n_outputs, layout.n_features):
                 coef = self.coef_.toarray() if sp.issparse(self.coef_) else self.coef_
                 return layout.flatten(coef, self.intercept_)
@@ -222,27 +234,34 @@ random_state
         P : ndarray or csr_array of shape (n_samples, n_classes)
             Rows sum to 1; columns follow `classes_`.
         """
-        check_is_fitted(self)
-        mapping = self._fenchel_young().mapping
+        X = self._checked_rows(X)
         if not sparse:
-            scores = self._class_scores(self.decision_function(X))
-            return mapping(scores, out=scores)
-        self._reject_dask("X", X)
-        X = validate_data(self, X, accept_sparse="csr", reset=False)
-        parts = []
-        for at in row_slices(0, X.shape[0], rows_per_block(len(self.classes_))):
-            scores = safe_sparse_dot(take_rows(X, at), self.coef_.T, dense_output=True)
-            scores = self._class_scores(scores + self.intercept_)
-            parts.append(nonzeros_to_csr(mapping(scores, out=scores)))
+            return self._probabilities(X)
+        parts = [nonzeros_to_csr(self._probabilities(rows)) for rows in self._blocks_of(X)]
         return sp.vstack(parts, format="csr")
 
-    def _class_scores(self, decision: np.ndarray) -> np.ndarray:
-        """One column of scores a class; two classes have the scores (0, f)."""
-        if len(self.classes_) > 2:
-            return decision
-        scores = np.zeros((decision.shape[0], 2), dtype=decision.dtype)
-        scores[:, 1] = decision.reshape(-1)
-        return scores
+    def _checked_rows(self, X: Any) -> Any:
+        """Data to predict for, once the model is fitted."""
+        check_is_fitted(self)
+        self._reject_dask("X", X)
+        return validate_data(self, X, accept_sparse="csr", reset=False)
+
+    def _blocks_of(self, X: Any) -> Iterator[Any]:
+        """Cut the rows so that the scores of a part are few."""
+        for at in row_slices(0, X.shape[0], rows_per_block(len(self.classes_))):
+            yield take_rows(X, at)
+
+    def _probabilities(self, X: Any) -> np.ndarray:
+        """Probabilities for checked rows, dense."""
+        scores = self._class_scores(X)
+        return self._fenchel_young().mapping(scores, out=scores)
+
+    def _class_scores(self, X: Any) -> np.ndarray:
+        """One column of scores a class for checked rows; two classes have the scores (0, f)."""
+        scores = safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
+        if scores.shape[1] > 1:
+            return scores
+        return np.concatenate([np.zeros_like(scores), scores], axis=1)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithm of the probabilities.
@@ -279,7 +298,7 @@ random_state
         """
         if not is_distribution(y):
             return super().score(X, y, sample_weight)
-        scores = self._class_scores(self.decision_function(X))
+        scores = self._class_scores(self._checked_rows(X))
         encoded = y if sp.issparse(y) else np.asarray(y, dtype=scores.dtype)
         check_consistent_length(scores, encoded, sample_weight)
         targets = check_distributions(encoded, self.classes_, scores.dtype)
