@@ -31,7 +31,8 @@ _OPTIONS = {"error_model": "numpy", "nogil": True}
 scalar = numba.njit(fastmath=False, forceinline=False, **_OPTIONS)
 """A row solver or a rare formula: IEEE semantics, nothing re-associated."""
 
-element = numba.njit(fastmath=False, forceinline=True, **_OPTIONS)
+INLINE = {"fastmath": False, "forceinline": True, **_OPTIONS}
+element = numba.njit(**INLINE)
 """The formula of one element, always part of the loop around it: a call would not vectorise."""
 
 sums = numba.njit(fastmath={"reassoc", "nsz", "contract"}, forceinline=False, **_OPTIONS)
