@@ -466,7 +466,7 @@ def test_a_cache_folder_that_vanishes(tmp_path):
 EDITS = {
     "_sparsemax.py": ("sparsemax_row", "args[4][0] = 7"),
     "_twosum.py": ("split_sum", "value = (value[0] - 1, value[1])"),
-    "_slopes.py": ("sparsemax_vjp", "args[3][0] = 7"),
+    "_centre.py": ("_side_by_side", "args[3][0] = 7"),
 }
 
 

@@ -5,8 +5,10 @@ All arrays are C-contiguous: X, P (n, d), ``par`` (n,) or, for one parameter for
 
 import numpy as np
 
+from sparsemap_np._kernels._centre import SHORT, WIDTH, room
 from sparsemap_np._kernels._compile import kernel, row_function, scalar
 from sparsemap_np._kernels._scan import block_count, scan, special_row
+from sparsemap_np._kernels._views import stretch
 
 
 def simplex_row(name, solve):
@@ -59,14 +61,23 @@ def bisect_loop(name, row):
     return bisect
 
 
-def vjp_loop(name, row):
-    """``dX[i] = J(P[i]) dP[i]``."""
+def vjp_loop(name, row, rows):
+    """``dX[i] = J(P[i]) dP[i]``; short rows that share a parameter are handed over together."""
 
     @kernel(name)
     def vjp(dP, P, par, dX, start, stop):
+        d = P.shape[1]
+        work = np.empty(room(d), dX.dtype)
+        if par.size == 1 and d <= SHORT:
+            for i in range(start, stop, WIDTH):
+                size = min(WIDTH, stop - i) * d
+                p = stretch(P, i * d, size)
+                rows(p, stretch(dP, i * d, size), par[0], d, work, stretch(dX, i * d, size))
+            return
         step = 1 if par.size > 1 else 0
         for i in range(start, stop):
-            row(P[i], dP[i], par[i * step], dX[i])
+            v = stretch(dP, i * d, d)
+            row(stretch(P, i * d, d), v, par[i * step], work, stretch(dX, i * d, d))
 
     return vjp
 
@@ -76,9 +87,10 @@ def dpar_loop(name, row):
 
     @kernel(name)
     def dpar(dP, P, par, out, start, stop):
+        d = P.shape[1]
         step = 1 if par.size > 1 else 0
         for i in range(start, stop):
-            out[i] = row(P[i], dP[i], par[i * step])
+            out[i] = row(stretch(P, i * d, d), stretch(dP, i * d, d), par[i * step])
 
     return dpar
 
@@ -88,12 +100,14 @@ def jacobian_loop(name, row):
 
     @kernel(name)
     def jacobian(P, par, J, start, stop):
+        d = P.shape[1]
         step = 1 if par.size > 1 else 0
-        unit = np.zeros(P.shape[1], P.dtype)
+        work = np.empty(room(d), P.dtype)
+        unit = np.zeros(d, P.dtype)
         for i in range(start, stop):
-            for k in range(P.shape[1]):
+            for k in range(d):
                 unit[k] = 1
-                row(P[i], unit, par[i * step], J[i, k])
+                row(P[i], unit, par[i * step], work, J[i, k])
                 unit[k] = 0
 
     return jacobian

@@ -2,68 +2,49 @@
 
 Every Jacobian is symmetric: ``diag(s) - s s' / sum(s)`` with the slope s_i = p_i^(2 - alpha) on the
 support for entmax, two more rank-one terms for normmax, the interior's centring for budget. Off the
-support the row is exactly zero, whatever the cotangent holds there. Sums run in float64.
+support the row is exactly zero, whatever the cotangent holds there.
 """
 
 import math
 
 import numpy as np
 
-from sparsemap_np._kernels._compile import row_function, scalar
+from sparsemap_np._kernels._centre import centred
+from sparsemap_np._kernels._compile import element, scalar
 from sparsemap_np._kernels._scan import fill
+from sparsemap_np._kernels._views import stretch
 
 
-def centred_row(name, slope):
-    """``s * (v - (s . v) / sum(s))`` with s = slope(p): the row of every smooth-edged mapping."""
-
-    @row_function(f"{name}.vjp_row")
-    def vjp(p, v, par, dx):
-        T = type(dx[0])
-        total = 0.0
-        dot = 0.0
-        for j in range(p.size):
-            if p[j] != p[j]:
-                fill(dx, np.nan)
-                return
-            if p[j] > 0:
-                s = slope(np.float64(p[j]), par)
-                if s > 0.0:
-                    total += s
-                    dot += s * np.float64(v[j])
-        mean = dot / total if total > 0.0 else 0.0
-        for j in range(p.size):
-            s = slope(np.float64(p[j]), par) if p[j] > 0 else 0.0
-            # A slope of zero gives 0, not -0 nor 0 times a NaN in the cotangent.
-            dx[j] = T(s * (np.float64(v[j]) - mean)) if s > 0.0 else T(0)
-
-    return vjp
+@element
+def _one(p, par):
+    return type(p)(1) if p > type(p)(0) else p
 
 
-@scalar
-def one(p, par):
-    return 1.0
-
-
-@scalar
-def square_root(p, par):
+@element
+def _square_root(p, par):
     return math.sqrt(p)
 
 
-@scalar
-def inside(p, par):
+@element
+def _inside(p, par):
     """The budget's box: only coordinates strictly between 0 and 1 move."""
-    return 1.0 if p < 1.0 else 0.0
+    return type(p)(0) if p >= type(p)(1) else _one(p, par)
 
 
-@scalar
-def power(p, par):
-    return p ** (2.0 - par)
+@element
+def _power(p, alpha):
+    """``p^(2 - alpha)`` on the support, for alpha <= 2."""
+    if alpha == 2.0:
+        return _one(p, alpha)
+    if alpha == 1.5:
+        return _square_root(p, alpha)
+    return type(p)(np.float64(p) ** (2.0 - alpha))
 
 
-sparsemax_vjp = centred_row("sparsemax", one)
-entmax15_vjp = centred_row("entmax15", square_root)
-budget_vjp = centred_row("budget", inside)
-_entmax_flat_vjp = centred_row("entmax_flat", power)
+sparsemax_vjp = centred("sparsemax", _one)
+entmax15_vjp = centred("entmax15", _square_root)
+budget_vjp = centred("budget", _inside)
+_flat_row, _flat_rows = centred("entmax_flat", _power)
 
 
 @scalar
@@ -77,22 +58,31 @@ def _zero_unless_nan(p, dx):
 
 
 @scalar
-def entmax_vjp(p, v, alpha, dx):
+def _entmax_row(p, v, alpha, work, dx):
     """Any alpha > 0."""
     if alpha == np.inf:
         _zero_unless_nan(p, dx)
-    elif alpha == 2.0:
-        sparsemax_vjp(p, v, alpha, dx)
-    elif alpha == 1.5:
-        entmax15_vjp(p, v, alpha, dx)
-    elif alpha < 2.0:
-        _entmax_flat_vjp(p, v, alpha, dx)
+    elif alpha <= 2.0:
+        _flat_row(p, v, alpha, work, dx)
     else:
-        _entmax_steep_vjp(p, v, alpha, dx)
+        _steep_row(p, v, alpha, dx)
 
 
 @scalar
-def _entmax_steep_vjp(p, v, alpha, dx):
+def _entmax_rows(p, v, alpha, d, work, dx):
+    """Several short rows."""
+    if alpha <= 2.0:
+        _flat_rows(p, v, alpha, d, work, dx)
+    else:
+        for i in range(0, p.size, d):
+            _entmax_row(stretch(p, i, d), stretch(v, i, d), alpha, work, stretch(dx, i, d))
+
+
+entmax_vjp = (_entmax_row, _entmax_rows)
+
+
+@scalar
+def _steep_row(p, v, alpha, dx):
     """Alpha > 2: the slope of the smallest probability dwarfs the rest and may overflow.
 
     Cotangents are taken relative to that coordinate's, and its own entry is minus the sum of the
@@ -223,7 +213,7 @@ def _norm(p, alpha):
 
 
 @scalar
-def normmax_vjp(p, v, alpha, dx):
+def _normmax_row(p, v, alpha, work, dx):
     """``w (v - p.v) - p sum(w (v - p.v))`` with w = q^(2-a) / ((a-1) sum q), q = p / ||p||_a."""
     T = type(dx[0])
     if alpha == 1.0 or alpha == np.inf:
@@ -255,6 +245,16 @@ def normmax_vjp(p, v, alpha, dx):
             dx[j] = T(w * (np.float64(v[j]) - mean) - np.float64(p[j]) * dot)
         else:
             dx[j] = T(0)
+
+
+@scalar
+def _normmax_rows(p, v, alpha, d, work, dx):
+    """Several short rows."""
+    for i in range(0, p.size, d):
+        _normmax_row(stretch(p, i, d), stretch(v, i, d), alpha, work, stretch(dx, i, d))
+
+
+normmax_vjp = (_normmax_row, _normmax_rows)
 
 
 @scalar

@@ -30,7 +30,8 @@ class Mapping:
     ``row(x, par, n_iter, bmax, p) -> (ref, lift)``, where the reduced score ``(x - ref) + lift``
     is what the mapping's scalar formula takes and the losses need,
     ``bisect_row(x, par, n_iter, normalise, bmax, p) -> (ref, lift)``,
-    ``vjp_row(p, v, par, dx)``, ``dpar_row(p, v, par) -> float``,
+    ``vjp_pair``: ``vjp_row(p, v, par, work, dx)``, ``vjp_rows(p, v, par, d, work, dx)``, the
+    second for several short rows laid end to end, ``dpar_row(p, v, par) -> float``,
     ``label_loss_row(x, t, p, par, ref, lift) -> float``,
     ``soft_loss_row(x, y, scale, p, par, ref, lift) -> float``. ``alpha`` is the parameter of a
     mapping that has only one, NaN otherwise.
@@ -39,7 +40,7 @@ class Mapping:
     name: str
     alpha: float
     row: Callable
-    vjp_row: Callable
+    vjp_pair: tuple[Callable, Callable]
     soft_loss_row: Callable
     label_loss_row: Callable | None = None
     dpar_row: Callable | None = None
@@ -60,7 +61,7 @@ class Mapping:
 
     @cached_property
     def vjp(self) -> Callable:
-        return _loops.vjp_loop(f"{self.name}.vjp", self.vjp_row)
+        return _loops.vjp_loop(f"{self.name}.vjp", *self.vjp_pair)
 
     @cached_property
     def dpar(self) -> Callable:
@@ -68,7 +69,7 @@ class Mapping:
 
     @cached_property
     def jacobian(self) -> Callable:
-        return _loops.jacobian_loop(f"{self.name}.jacobian", self.vjp_row)
+        return _loops.jacobian_loop(f"{self.name}.jacobian", self.vjp_pair[0])
 
     @cached_property
     def label_loss(self) -> Callable:
@@ -90,13 +91,13 @@ class Mapping:
         return _loops.soft_loss_loop(f"{self.name}.soft_loss", self.row, self.soft_loss_row)
 
 
-def _of_entmax(name: str, alpha: float, solve: Callable, vjp_row: Callable) -> Mapping:
+def _of_entmax(name: str, alpha: float, solve: Callable, vjp_pair: tuple) -> Mapping:
     """A member of the entmax family, whose loss has one form for every alpha."""
     return Mapping(
         name=name,
         alpha=alpha,
         row=simplex_row(name, solve),
-        vjp_row=vjp_row,
+        vjp_pair=vjp_pair,
         dpar_row=_slopes.entmax_dalpha,
         bisect_row=_bisect.entmax_bisect_row,
         label_loss_row=_fy.entmax_label_loss,
@@ -113,7 +114,7 @@ NORMMAX = Mapping(
     name="normmax",
     alpha=math.nan,
     row=simplex_row("normmax", normmax_row),
-    vjp_row=_slopes.normmax_vjp,
+    vjp_pair=_slopes.normmax_vjp,
     dpar_row=_slopes.normmax_dalpha,
     bisect_row=_bisect.normmax_bisect_row,
     label_loss_row=_fy.normmax_label_loss,
@@ -123,7 +124,7 @@ BUDGET = Mapping(
     name="budget",
     alpha=math.nan,
     row=budget_row,
-    vjp_row=_slopes.budget_vjp,
+    vjp_pair=_slopes.budget_vjp,
     dpar_row=_slopes.budget_dbudget,
     bisect_row=_bisect.budget_bisect_row,
     soft_loss_row=_fy.budget_soft_loss,
