@@ -15,6 +15,7 @@ from linear_models import (
     model,
     numerical_gradient,
 )
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -28,6 +29,7 @@ from sparsemap_np.linear_model._losses import fenchel_young
 from sparsemap_np.linear_model._objective import Layout, LinearObjective
 
 every_model = pytest.mark.parametrize("name", MODELS)
+every_solver = pytest.mark.parametrize("solver", ["lbfgs", "newton"])
 TIGHT = {"tol": 1e-8, "max_iter": 5000}
 
 
@@ -47,27 +49,31 @@ def distributions(n=60, k=4, seed=5):
 
 
 @every_model
+@every_solver
 @pytest.mark.parametrize("k", [2, 3, 5])
-def test_fit_is_stationary(name, k):
+def test_fit_is_stationary(name, solver, k):
     X, y = noise(k=k)
-    clf = model(name, tol=1e-7, max_iter=5000).fit(X, y)
+    clf = model(name, solver=solver, tol=1e-7, max_iter=5000).fit(X, y)
     assert max_slope(clf, MODELS[name][2], X, y) < 1e-6
 
 
 @every_model
+@every_solver
 @pytest.mark.parametrize("C", [0.1, 10.0, np.inf])
-def test_fit_is_stationary_with_weights_and_any_penalty(name, C):
+def test_fit_is_stationary_with_weights_and_any_penalty(name, solver, C):
     X, y = noise()
     weight = np.random.default_rng(1).uniform(0, 3, len(y))
-    clf = model(name, C=C, tol=1e-7, max_iter=5000).fit(X, y, sample_weight=weight)
+    clf = model(name, solver=solver, C=C, tol=1e-7, max_iter=5000)
+    clf.fit(X, y, sample_weight=weight)
     assert max_slope(clf, MODELS[name][2], X, y, C=C, sample_weight=weight) < 1e-6
 
 
 @every_model
-def test_fit_to_distributions_is_stationary(name):
+@every_solver
+def test_fit_to_distributions_is_stationary(name, solver):
     X, _ = noise()
     Y = distributions()
-    clf = model(name, tol=1e-7, max_iter=5000).fit(X, Y)
+    clf = model(name, solver=solver, tol=1e-7, max_iter=5000).fit(X, Y)
     assert max_slope(clf, MODELS[name][2], X, Y) < 1e-6
     np.testing.assert_array_equal(clf.classes_, np.arange(4))
     mean_loss = MODELS[name][2](full_scores(clf, X), Y, reduction="mean")
@@ -240,19 +246,21 @@ def test_sparsify_keeps_the_predictions():
 
 
 @every_model
-def test_zero_weight_is_removal(name):
-    clf = model(name, **TIGHT)
-    expected = clf.fit(X6, Y6)
-    more = model(name, **TIGHT).fit(np.r_[X6, -X6], np.r_[Y6, Y6], sample_weight=[1] * 6 + [0] * 6)
+@every_solver
+def test_zero_weight_is_removal(name, solver):
+    clf = model(name, solver=solver, **TIGHT)
+    expected = clone(clf).fit(X6, Y6)
+    more = clf.fit(np.r_[X6, -X6], np.r_[Y6, Y6], sample_weight=[1] * 6 + [0] * 6)
     np.testing.assert_allclose(more.coef_, expected.coef_, atol=1e-6)
     np.testing.assert_allclose(more.intercept_, expected.intercept_, atol=1e-6)
 
 
 @every_model
+@every_solver
 @pytest.mark.parametrize("class_weight", [None, "balanced", {0: 2.0, 2: 0.5}])
-def test_integer_weights_are_repetition(name, class_weight):
+def test_integer_weights_are_repetition(name, solver, class_weight):
     repeats = np.array([2, 1, 1, 3, 1, 1])
-    options = {"class_weight": class_weight, **TIGHT}
+    options = {"class_weight": class_weight, "solver": solver, **TIGHT}
     weighted = model(name, **options).fit(X6, Y6, sample_weight=repeats)
     repeated = model(name, **options).fit(np.repeat(X6, repeats, 0), np.repeat(Y6, repeats))
     np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=1e-6)
@@ -302,9 +310,10 @@ def test_negative_class_weight():
 
 
 @every_model
-def test_one_iteration_warns(name):
+@every_solver
+def test_one_iteration_warns(name, solver):
     with pytest.warns(ConvergenceWarning, match=r"1 iterations .*increase max_iter"):
-        clf = model(name, max_iter=1).fit(X6, Y6)
+        clf = model(name, solver=solver, tol=1e-9, max_iter=1).fit(X6, Y6)
     np.testing.assert_array_equal(clf.n_iter_, [1])
     assert np.all(np.isfinite(clf.coef_))
 
@@ -316,8 +325,9 @@ def test_no_iteration_leaves_the_start():
 
 
 @every_model
+@every_solver
 @pytest.mark.parametrize("seed", [0, 2])
-def test_tol_is_honoured(name, seed):
+def test_tol_is_honoured(name, solver, seed):
     rng = np.random.default_rng(seed)
     X, y = rng.uniform(size=(1000, 40)), rng.integers(0, 2, 1000)
     layout = Layout(40, 2, True)
@@ -326,7 +336,7 @@ def test_tol_is_honoured(name, seed):
     start = np.abs(objective.value_and_gradient(np.zeros(layout.n_parameters))[1]).max()
     reached = []
     for relative in (1e-2, 1e-4, 1e-6, 1e-8):
-        clf = model(name, tol=relative * start, max_iter=10000).fit(X, y)
+        clf = model(name, solver=solver, tol=relative * start, max_iter=10000).fit(X, y)
         w = layout.flatten(clf.coef_, clf.intercept_)
         reached.append(np.abs(objective.value_and_gradient(w)[1]).max())
         assert reached[-1] <= relative * start
@@ -334,13 +344,14 @@ def test_tol_is_honoured(name, seed):
 
 
 @every_model
-def test_awkward_scales_converge_or_warn(name):
+@every_solver
+def test_awkward_scales_converge_or_warn(name, solver):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 5)) * [1, 1e3, 1e-3, 1e6, 1]
     y = np.argmax(X @ rng.normal(size=(5, 3)) + rng.normal(size=(200, 3)), axis=1)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        clf = model(name).fit(X, y)
+        clf = model(name, solver=solver).fit(X, y)
     loss = MODELS[name][2]
     start = documented_objective(loss, X, y, np.zeros((3, 5)), np.zeros(3))
     assert documented_objective(loss, X, y, clf.coef_, clf.intercept_) <= start
@@ -353,8 +364,9 @@ def test_awkward_scales_converge_or_warn(name):
         assert np.abs(objective.value_and_gradient(w)[1]).max() <= clf.tol
 
 
-def test_verbose_prints_the_iterations(capsys):
-    SparsemaxClassifier(verbose=2).fit(X6, Y6)
+@every_solver
+def test_verbose_prints_the_iterations(solver, capsys):
+    SparsemaxClassifier(solver=solver, verbose=2).fit(X6, Y6)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("[SparsemaxClassifier] iteration 1: objective ")
     assert "max|gradient|" in lines[-1]
@@ -364,9 +376,10 @@ def test_verbose_prints_the_iterations(capsys):
 
 
 @every_model
-def test_warm_start_ends_where_it_began(name):
+@every_solver
+def test_warm_start_ends_where_it_began(name, solver):
     X, y = noise()
-    clf = model(name, warm_start=True, tol=1e-6, max_iter=1000).fit(X, y)
+    clf = model(name, solver=solver, warm_start=True, tol=1e-6, max_iter=1000).fit(X, y)
     assert clf.n_iter_[0] > 2
     again = clf.coef_.copy()
     clf.fit(X, y)

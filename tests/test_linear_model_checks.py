@@ -33,7 +33,8 @@ print("done")
     "estimator",
     [
         "FenchelYoungClassifier()",
-        "FenchelYoungClassifier('logistic')",
+        "FenchelYoungClassifier('logistic', solver='lbfgs')",
+        "FenchelYoungClassifier(solver='newton')",
         "FenchelYoungClassifier('entmax15', l1_ratio=0.5)",
         "SparsemaxClassifier()",
         "EntmaxClassifier()",

@@ -50,9 +50,10 @@ class FenchelYoungClassifier(BaseFenchelYoungClassifier):
     class_weight : dict or "balanced", default=None
         Weights ``{label: weight}``, multiplied into the sample weights. "balanced" gives each
         class the same total. A distribution has the mean weight of its classes.
-    solver : {"auto", "lbfgs"}, default="auto"
+    solver : {"auto", "lbfgs", "newton"}, default="auto"
         "auto" takes the one expected to be the fastest. "lbfgs" is SciPy's L-BFGS-B; an L1 share
-        is handled by bounds on twice as many weights.
+        is handled by bounds on twice as many weights. "newton" is a semismooth Newton method
+        with conjugate gradients, for `l1_ratio=0` and mappings with a derivative.
     max_iter : int, default=100
         Most iterations of the solver.
     warm_start : bool, default=False

@@ -14,6 +14,69 @@ from sparsemap_np import losses, mappings
 from sparsemap_np._kernels import table
 from sparsemap_np._kernels.table import Mapping
 
+_ONE = np.ones(1)
+
+
+@dataclass(frozen=True)
+class JacobianForm:
+    """How to find a mapping's Jacobian from its probabilities; see `_kernels._hessian`.
+
+    Attributes
+    ----------
+    alpha : float
+        Slopes are p^(2 - alpha).
+    norm : bool
+        Whether the mapping is normmax.
+    upper : float
+        Probabilities from here on do not move: of a budget, which may fill several classes.
+    """
+
+    alpha: float
+    norm: bool = False
+    upper: float = np.inf
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """What a loss says of a block of rows.
+
+    Attributes
+    ----------
+    losses : ndarray of shape (n,)
+        Weighted losses, float64.
+    D : ndarray of shape (n, n_classes)
+        Their gradients, ``weight * (P - Y)``.
+    support : ndarray of shape (n,)
+        Classes that are not zero.
+    """
+
+    losses: NDArray
+    D: NDArray
+    support: NDArray
+
+    @classmethod
+    def empty(cls, n: int, n_classes: int, dtype: Any) -> Residuals:
+        """Make room.
+
+        Parameters
+        ----------
+        n, n_classes : int
+            Shape of the block.
+        dtype : dtype
+            Type of the scores.
+
+        Returns
+        -------
+        Residuals
+            Not yet filled.
+        """
+        D = np.empty((n, n_classes), dtype)
+        return cls(np.empty(n), D, np.empty(n, np.int64))
+
+    def __getitem__(self, rows: slice) -> Residuals:
+        """Room for some of the rows."""
+        return Residuals(self.losses[rows], self.D[rows], self.support[rows])
+
 
 @dataclass(frozen=True)
 class FenchelYoung:
@@ -36,6 +99,66 @@ class FenchelYoung:
     loss: Callable[..., Any]
     kernels: Mapping | None = None
     parameter: NDArray | None = None
+
+    @property
+    def jacobian(self) -> JacobianForm | None:
+        """The mapping's Jacobian; None where it is unknown, or zero wherever it exists."""
+        if self.kernels is None or self.parameter is None:
+            return None
+        alpha = float(self.parameter[0])
+        if self.kernels is table.BUDGET:
+            return JacobianForm(2.0, upper=1.0 - 1e-6)
+        norm = self.kernels is table.NORMMAX
+        if alpha == np.inf or (norm and alpha == 1.0):
+            return None
+        return JacobianForm(alpha, norm=norm)
+
+    @property
+    def one_hot_gap(self) -> float:
+        """A lead of the first score over the second that leaves no probability to the second."""
+        form = self.jacobian
+        if form is None or self.kernels is table.BUDGET:
+            return np.inf
+        if form.norm:
+            return 1.0
+        return 1.0 / (form.alpha - 1.0) if form.alpha > 1.0 else np.inf
+
+    def residuals(
+        self, scores: NDArray, y: NDArray, weight: NDArray | None, into: Residuals
+    ) -> None:
+        """Compute losses and residuals of a block of rows whose targets have been checked.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n, n_classes)
+            Scores.
+        y : ndarray of shape (n,) or (n, n_classes)
+            Labels (int64), or distributions in the scores' type.
+        weight : ndarray of shape (n,) or None
+            Weights, float64.
+        into : Residuals
+            Where the results go.
+        """
+        if self.kernels is None:
+            losses, D = self.loss(scores, y, sample_weight=weight, return_grad=True)
+            into.losses[:] = losses
+            into.D[...] = D
+            into.support[:] = scores.shape[1]
+            return
+        n = len(scores)
+        scales = _ONE if weight is None else weight
+        results = (into.losses, into.support, into.D, 0, n)
+        if y.ndim == 1:
+            self.kernels.label_loss(scores, 0, y, self.parameter, scales, *results)
+        else:
+            budget = self.kernels is table.BUDGET
+            totals = y.sum(axis=1, dtype=np.float64) if budget else _ONE
+            parameter = totals if budget else self.parameter
+            self.kernels.soft_loss(scores, 0, y, totals, parameter, scales, *results)
+        if weight is not None:
+            # A weight of zero removes the row, also one with an infinite loss.
+            np.multiply(into.losses, weight, out=into.losses, where=weight > 0)
+            into.losses[weight == 0] = 0.0
 
 
 @dataclass(frozen=True)

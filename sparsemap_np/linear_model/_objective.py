@@ -11,6 +11,7 @@ change when a number is added to all the scores of a row.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -18,115 +19,54 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from sparsemap_np._arrays import for_kernel
 from sparsemap_np._threads import run_tasks, thread_count
 from sparsemap_np.linear_model._blocks import row_slices, rows_per_block, take_rows
+from sparsemap_np.linear_model._curvature import Curvature
+from sparsemap_np.linear_model._lanes import Block, Lane, Trail
+from sparsemap_np.linear_model._layout import Layout
 from sparsemap_np.linear_model._losses import FenchelYoung
+from sparsemap_np.linear_model._products import for_kernels
+
+__all__ = ["Layout", "LinearObjective", "Point"]
 
 # A thread's share of the work must exceed the cost of handing it over, some 0.1 ms.
 _PRODUCTS_PER_LANE = 2**20
 # Entries of all the threads' gradients together: 128 MB.
 _GRADIENTS = 2**24
+# What a point keeps: slopes that the products with its Hessian need, and scores that a line
+# search needs. What does not fit is computed anew each time. A sparse loss has few slopes.
+_SLOPES_BYTES = 2**27
+_SCORES_BYTES = 2**26
 
 
 @dataclass(frozen=True)
-class Layout:
-    """How the parameters lie in the flat vector that a solver sees.
-
-    A feature's weights for all classes are adjacent, the intercepts come last: so the
-    products ``X @ W`` and ``X.T @ D`` read and write contiguous rows, dense or CSR.
+class Point:
+    """The objective at one point, up to second order.
 
     Attributes
     ----------
-    n_features, n_classes : int
-        Size of the problem.
-    fit_intercept : bool
-        Whether a row of intercepts follows the weights.
+    w : ndarray of shape (n_parameters,)
+        Flat parameters.
+    value : float
+        Objective.
+    gradient : ndarray of shape (n_parameters,)
+        Its gradient.
+    curvature : Curvature
+        Its generalised Hessian.
+    scores : list of list of (ndarray or None)
+        For each lane and block the scores, where they were kept.
     """
 
-    n_features: int
-    n_classes: int
-    fit_intercept: bool
-
-    @property
-    def n_outputs(self) -> int:
-        """Columns of weights: one for two classes, else one a class."""
-        return 1 if self.n_classes == 2 else self.n_classes
-
-    @property
-    def n_weights(self) -> int:
-        """Penalised parameters: they come first in the flat vector."""
-        return self.n_features * self.n_outputs
-
-    @property
-    def n_parameters(self) -> int:
-        """Length of the flat vector."""
-        return self.n_weights + self.fit_intercept * self.n_outputs
-
-    def split(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """View the flat vector as weights and intercepts.
-
-        Parameters
-        ----------
-        w : ndarray of shape (n_parameters,)
-            Flat parameters (or a gradient).
-
-        Returns
-        -------
-        W : ndarray of shape (n_features, n_outputs)
-            View of the weights.
-        b : ndarray of shape (n_outputs,) or None
-            View of the intercepts, None without them.
-        """
-        W = w[: self.n_weights].reshape(self.n_features, self.n_outputs)
-        return W, (w[self.n_weights :] if self.fit_intercept else None)
-
-    def flatten(self, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
-        """Make flat float64 parameters from an estimator's attributes.
-
-        Parameters
-        ----------
-        coef : ndarray of shape (n_outputs, n_features)
-            As `coef_`.
-        intercept : ndarray of shape (n_outputs,)
-            As `intercept_`; left out when no intercept is fitted.
-
-        Returns
-        -------
-        ndarray of shape (n_parameters,)
-            A new vector.
-        """
-        w = np.empty(self.n_parameters)
-        W, b = self.split(w)
-        W[...] = coef.T
-        if b is not None:
-            b[...] = intercept
-        return w
-
-    def attributes(self, w: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-        """Make an estimator's attributes from the flat vector.
-
-        Parameters
-        ----------
-        w : ndarray of shape (n_parameters,)
-            Flat parameters.
-        dtype : dtype
-            Type of the result.
-
-        Returns
-        -------
-        coef : ndarray of shape (n_outputs, n_features)
-            As `coef_`.
-        intercept : ndarray of shape (n_outputs,)
-            As `intercept_`; zeros when none is fitted.
-        """
-        W, b = self.split(w)
-        coef = np.array(W.T, dtype=dtype, order="C")
-        intercept = np.zeros(self.n_outputs) if b is None else b
-        return coef, np.array(intercept, dtype=dtype)
+    w: np.ndarray
+    value: float
+    gradient: np.ndarray
+    curvature: Curvature
+    scores: list[list[np.ndarray | None]]
 
 
 class LinearObjective:
-    """Value and gradient of the objective; never holds more than a block of scores.
+    """Value, gradient and curvature of the objective; never holds more than a block of scores.
 
     Parameters
     ----------
@@ -135,7 +75,7 @@ class LinearObjective:
     X : ndarray or CSR array of shape (n, n_features)
         Data, float32 or float64: the products are computed in its type, sums in float64.
     y : ndarray or CSR array
-        Indices of classes, or distributions.
+        Indices of classes, or distributions. They are not checked for a loss with kernels.
     layout : Layout
         Size of the problem.
     sample_weight : ndarray of shape (n,) or None
@@ -162,26 +102,87 @@ class LinearObjective:
         self.total_weight = float(n_samples)
         if sample_weight is not None:
             self.total_weight = float(np.sum(sample_weight, dtype=np.float64))
-            sample_weight = np.asarray(sample_weight, dtype=X.dtype)
+            sample_weight = for_kernel(np.asarray(sample_weight, dtype=np.float64))
+        X = for_kernels(X)
+        if y.ndim == 1:
+            y = for_kernel(y.astype(np.int64, copy=False))
+        elif not sp.issparse(y):
+            y = for_kernel(np.ascontiguousarray(y, dtype=X.dtype))
         rows = rows_per_block(layout.n_classes)
         n_lanes = _lane_count(X, layout)
         bounds = [n_samples * i // n_lanes for i in range(n_lanes + 1)]
-        self._lanes = [
-            _Lane(
+        self.lanes = [
+            Lane(
+                loss,
+                layout,
                 [
-                    (take_rows(X, at), take_rows(y, at), _take(sample_weight, at))
+                    Block(take_rows(X, at), take_rows(y, at), _take(sample_weight, at))
                     for at in row_slices(start, stop, rows)
                 ],
-                # With two classes the first column of scores stays zero for good.
-                np.zeros((min(rows, stop - start), layout.n_classes), dtype=X.dtype),
+                X.dtype,
             )
             for start, stop in pairwise(bounds)
         ]
+        self._feature_major = sp.issparse(X)
 
     @property
     def leaves_threads_to_blas(self) -> bool:
         """Whether the products are too large to have more than one of them at a time."""
-        return len(self._lanes) == 1 and len(self._lanes[0].blocks) > 1
+        return len(self.lanes) == 1 and len(self.lanes[0].blocks) > 1
+
+    def oriented(self, W: np.ndarray) -> np.ndarray:
+        """Turn weights as the products want them.
+
+        Parameters
+        ----------
+        W : ndarray of shape (n_features, n_outputs)
+            Weights.
+
+        Returns
+        -------
+        ndarray
+            C-contiguous; of shape (n_outputs, n_features) for dense data, as it is for CSR.
+        """
+        return W if self._feature_major else np.ascontiguousarray(W.T)
+
+    def sum_over_lanes(
+        self, add: Callable[[int, np.ndarray, np.ndarray], None], dtype: Any
+    ) -> np.ndarray:
+        """Let each thread sum a vector of the parameters' shape, and add the sums.
+
+        Parameters
+        ----------
+        add : callable
+            ``add(i, G, g)`` adds the part of lane i to G, oriented like the weights, and to g,
+            for the intercepts.
+        dtype : dtype
+            Type of G.
+
+        Returns
+        -------
+        ndarray of shape (n_parameters,)
+            The flat sum, divided by the samples' weight. The lanes are always added in the same
+            order: a fit repeats to the last bit.
+        """
+        shape = (self.layout.n_features, self.layout.n_outputs)
+        shape = shape if self._feature_major else shape[::-1]
+        sums: list[Any] = [None] * len(self.lanes)
+
+        def run(i: int) -> None:
+            sums[i] = np.zeros(shape, dtype), np.zeros(self.layout.n_outputs)
+            add(i, *sums[i])
+
+        run_tasks(run, len(sums))
+        G, g = sums[0]
+        for more_G, more_g in sums[1:]:
+            G += more_G
+            g += more_g
+        flat = np.empty(self.layout.n_parameters)
+        W, b = self.layout.split(flat)
+        np.multiply(G if self._feature_major else G.T, 1.0 / self.total_weight, out=W)
+        if b is not None:
+            np.multiply(g, 1.0 / self.total_weight, out=b)
+        return flat
 
     def value_and_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         """Evaluate the objective.
@@ -198,59 +199,45 @@ class LinearObjective:
         gradient : ndarray of shape (n_parameters,)
             Its gradient, float64.
         """
+        return self._evaluate(w, [None] * len(self.lanes), [None] * len(self.lanes))
+
+    def point(self, w: np.ndarray, known: list[Any] | None = None) -> Point:
+        """Evaluate the objective and its generalised Hessian; the loss must know its Jacobian.
+
+        Parameters
+        ----------
+        w : ndarray of shape (n_parameters,)
+            Flat parameters.
+        known : list of list of (ndarray or None), or None
+            Scores at `w` where they are known; see `Point`.
+
+        Returns
+        -------
+        Point
+            With as much of slopes and scores as there is room for.
+        """
+        n = len(self.lanes)
+        trails = [Trail(_SLOPES_BYTES // n, _SCORES_BYTES // n) for _ in self.lanes]
+        value, gradient = self._evaluate(w, trails, known or [None] * n)
+        curvature = Curvature(self, [trail.slopes for trail in trails])
+        return Point(w, value, gradient, curvature, [trail.scores for trail in trails])
+
+    def _evaluate(
+        self, w: np.ndarray, trails: list[Any], known: list[Any]
+    ) -> tuple[float, np.ndarray]:
         W, b = self.layout.split(w.astype(self.dtype, copy=False))
-        sums: list[tuple[float, np.ndarray]] = [(0.0, np.empty(0))] * len(self._lanes)
+        values = [0.0] * len(self.lanes)
 
-        def run(i: int) -> None:
-            sums[i] = self._sum_over(self._lanes[i], W, b)
+        def add(i: int, G: np.ndarray, g: np.ndarray) -> None:
+            values[i] = self.lanes[i].add(W, b, G, g, trails[i], known[i])
 
-        run_tasks(run, len(sums))
-        # Always in the same order: a fit repeats to the last bit.
-        value, gradient = sums[0]
-        for more, G in sums[1:]:
-            value += more
-            gradient += G
-        value /= self.total_weight
-        gradient /= self.total_weight
+        gradient = self.sum_over_lanes(add, np.float64)
+        value = sum(values) / self.total_weight
         if self.l2:
             weights = w[: self.layout.n_weights]
             value += 0.5 * self.l2 * float(weights @ weights)
             gradient[: self.layout.n_weights] += self.l2 * weights
         return value, gradient
-
-    def _sum_over(
-        self, lane: _Lane, W: np.ndarray, b: np.ndarray | None
-    ) -> tuple[float, np.ndarray]:
-        """Sum the losses of a lane's rows, and their gradients."""
-        value = 0.0
-        gradient = np.zeros(self.layout.n_parameters)
-        G, g = self.layout.split(gradient)
-        first = self.layout.n_classes - self.layout.n_outputs
-        for X, y, weight in lane.blocks:
-            scores = lane.scores[: X.shape[0]]
-            free = scores[:, first:]
-            if sp.issparse(X):
-                free[...] = X @ W
-            else:
-                np.matmul(X, W, out=free)
-            if b is not None:
-                free += b
-            # A sum would come in the scores' type; one loss a row loses less in float32.
-            losses, D = self.loss.loss(scores, y, sample_weight=weight, return_grad=True)
-            D = D[:, first:]
-            value += float(np.sum(losses, dtype=np.float64))
-            G += X.T @ D
-            if g is not None:
-                g += D.sum(axis=0, dtype=np.float64)
-        return value, gradient
-
-
-@dataclass(frozen=True)
-class _Lane:
-    """What one thread works through: blocks of rows, and room for one block's scores."""
-
-    blocks: list[tuple[Any, Any, np.ndarray | None]]
-    scores: np.ndarray
 
 
 def _take(weight: np.ndarray | None, rows: slice) -> np.ndarray | None:

@@ -15,6 +15,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsemap_np.linear_model._lbfgs import minimize_lbfgs
+from sparsemap_np.linear_model._newton import minimize_newton
 from sparsemap_np.linear_model._objective import LinearObjective
 from sparsemap_np.linear_model._solution import Solution
 
@@ -47,7 +48,10 @@ class Solver:
     bounds: bool
 
 
-SOLVERS = {"lbfgs": Solver(minimize_lbfgs, bounds=True)}
+SOLVERS = {
+    "lbfgs": Solver(minimize_lbfgs, bounds=True),
+    "newton": Solver(minimize_newton, bounds=False),
+}
 
 AUTO = "auto"
 """The solver's name that leaves the choice to `choose`."""
