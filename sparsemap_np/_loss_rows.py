@@ -16,7 +16,6 @@ from sparsemap_np._arrays import (
     run_ranges,
 )
 from sparsemap_np._kernels import table
-from sparsemap_np.mappings import entmax_kernel
 
 _REDUCTIONS = {"none": "none", "mean": "mean", "elementwise_mean": "mean", "sum": "sum"}
 _BLOCK_BYTES = 1 << 20
@@ -166,7 +165,7 @@ def fenchel_young(mapping, X, y, domain, value, options, n_iter=None, *, budget=
             _check_targets(dense, value[:, 0], 0, True, name)
     par = mapping.parameter if domain is None else domain(value, X.shape, 1)
     if mapping is table.ENTMAX and n_iter is None:
-        mapping = entmax_kernel(par)
+        mapping = table.entmax_kernel(par)
     totals = par if budget else np.ones(1)
 
     weight = _weights(options.sample_weight, n)
@@ -189,7 +188,7 @@ def fenchel_young(mapping, X, y, domain, value, options, n_iter=None, *, budget=
 class _Blocks(NamedTuple):
     """Hands rows to a loss kernel, converted a block at a time where they are not plain."""
 
-    mapping: table.Mapping
+    mapping: table.Mapping | table.Family
     n_iter: int | None
     par: NDArray
     totals: NDArray

@@ -30,7 +30,6 @@ from sparsemap_np._arrays import (
     run_ranges,
 )
 from sparsemap_np._kernels import table
-from sparsemap_np.mappings import entmax_kernel
 
 __all__ = [
     f"{name}_{kind}"
@@ -365,7 +364,7 @@ def entmax_bisect_vjp(
     (array([ 0.1149, -0.0452, -0.0697]), array([-0.2562]))
     """
     par = _per_row(_parameters.entmax_alpha, alpha, P, axis)
-    dX = _product(entmax_kernel(par), dP, P, par, axis)
+    dX = _product(table.entmax_kernel(par), dP, P, par, axis)
     if not return_dalpha:
         return dX
     return dX, _parameter_gradient(table.ENTMAX, dP, P, par, axis)
@@ -411,7 +410,7 @@ def entmax_bisect_jvp(
     array([ 0.25, -0.25,  0.  ])
     """
     par = _per_row(_parameters.entmax_alpha, alpha, P, axis)
-    return _product(entmax_kernel(par), V, P, par, axis, "V")
+    return _product(table.entmax_kernel(par), V, P, par, axis, "V")
 
 
 def entmax_bisect_jacobian(P: ArrayLike, alpha: ArrayLike = 1.5, axis: int = -1) -> NDArray:
@@ -451,7 +450,7 @@ def entmax_bisect_jacobian(P: ArrayLike, alpha: ArrayLike = 1.5, axis: int = -1)
            [-0.25,  0.25]])
     """
     par = _per_row(_parameters.entmax_alpha, alpha, P, axis)
-    return _dense(entmax_kernel(par), P, par, axis)
+    return _dense(table.entmax_kernel(par), P, par, axis)
 
 
 def normmax_bisect_vjp(

@@ -42,11 +42,6 @@ def _with_support_size(P, axis):
     return P, reduce_rows(_support_size, (P,), (), work, axis, np.int64)
 
 
-def entmax_kernel(par: NDArray) -> table.Mapping:
-    """Choose the record whose kernel serves these alphas: a smaller one for a few single values."""
-    return table.BY_ALPHA.get(par[0], table.ENTMAX) if par.size == 1 else table.ENTMAX
-
-
 @overload
 def sparsemax(
     X: ArrayLike,
@@ -310,7 +305,7 @@ def entmax_bisect(
     axis = as_axis(axis, X.ndim)
     par = _parameters.entmax_alpha(alpha, X.shape, axis)
     if n_iter is None:
-        return _forward(entmax_kernel(par), X, dtype, par, axis, out, cost=10.0)
+        return _forward(table.entmax_kernel(par), X, dtype, par, axis, out, cost=10.0)
     normalise = bool(ensure_sum_one)
     return _bisect(table.ENTMAX, X, dtype, par, axis, out, n_iter, normalise, cost=10.0)
 

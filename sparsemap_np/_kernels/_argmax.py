@@ -4,7 +4,7 @@ from sparsemap_np._kernels._compile import scalar
 
 
 @scalar
-def argmax_row(x, top, par, bmax, p):
+def argmax_row(x, top, par, bmax, room, p):
     """Equal shares of the largest scores; returns ln_inf(1) = 0."""
     m = type(x[0])(top)
     count = 0

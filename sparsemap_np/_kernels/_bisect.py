@@ -5,8 +5,9 @@ import numpy as np
 from sparsemap_np._kernels._argmax import argmax_row
 from sparsemap_np._kernels._budget import budget_row
 from sparsemap_np._kernels._compile import scalar
-from sparsemap_np._kernels._scan import scan, special_row
-from sparsemap_np._kernels._tsallis import any_power_of, softmax_row
+from sparsemap_np._kernels._dense import any_power_of
+from sparsemap_np._kernels._scan import block_count, scan, special_row
+from sparsemap_np._kernels._softmax import softmax_row
 
 
 @scalar
@@ -51,15 +52,16 @@ def _rescale(p):
 
 
 @scalar
-def entmax_bisect_row(x, alpha, n_iter, normalise, bmax, p):
+def entmax_bisect_row(x, alpha, n_iter, normalise, work, p):
+    bmax = work[: block_count(x.size)]
     top = scan(x, bmax)
     if not np.isfinite(top):
         special_row(x, top, p)
         return top, np.nan
     if alpha == 1.0:
-        return top, softmax_row(x, top, alpha, bmax, p)
+        return top, softmax_row(x, top, alpha, bmax, work, p)
     if alpha == np.inf:
-        return top, argmax_row(x, top, alpha, bmax, p)
+        return top, argmax_row(x, top, alpha, bmax, work, p)
     b = alpha - 1.0
     level = _bisect_level(x, top, b, b, n_iter)
     _write(x, top, level, b, b, p)
@@ -69,13 +71,14 @@ def entmax_bisect_row(x, alpha, n_iter, normalise, bmax, p):
 
 
 @scalar
-def normmax_bisect_row(x, alpha, n_iter, normalise, bmax, p):
+def normmax_bisect_row(x, alpha, n_iter, normalise, work, p):
+    bmax = work[: block_count(x.size)]
     top = scan(x, bmax)
     if not np.isfinite(top):
         special_row(x, top, p)
         return top, np.nan
     if alpha == 1.0:
-        argmax_row(x, top, alpha, bmax, p)
+        argmax_row(x, top, alpha, bmax, work, p)
         return top, 1.0
     b = (alpha - 1.0) / alpha if alpha < np.inf else 1.0
     level = _bisect_level(x, top, b, 1.0, n_iter)
@@ -89,13 +92,13 @@ def normmax_bisect_row(x, alpha, n_iter, normalise, bmax, p):
 
 
 @scalar
-def budget_bisect_row(x, budget, n_iter, normalise, bmax, p):
+def budget_bisect_row(x, budget, n_iter, normalise, work, p):
     d = x.size
     lo = np.inf
     hi = -np.inf
     for j in range(d):
         if not np.isfinite(x[j]):  # nothing to bisect between: such rows have closed answers
-            return budget_row(x, budget, n_iter, bmax, p)
+            return budget_row(x, budget, n_iter, work, p)
         lo = min(lo, np.float64(x[j]))
         hi = max(hi, np.float64(x[j]))
     lo -= 1.0

@@ -92,7 +92,7 @@ def _offset(x, budget, ref, lo):
 
 
 @scalar
-def budget_row(x, budget, n_iter, bmax, p):
+def budget_row(x, budget, n_iter, work, p):
     """Probabilities of any row; returns (ref, lift): p = clip((x - ref) + lift, 0, 1)."""
     d = x.size
     smallest = np.inf

@@ -20,29 +20,52 @@ from pathlib import Path
 
 import llvmlite
 import numba
+import numpy as np
+from numba import types
 from numba.core import config
 from numba.core.caching import NullCache, _Cache
 from numba.core.compiler import CompileResult
+from numba.extending import overload
 
 # The numpy error model leaves out the zero test of each division, which stops vectorisation.
-_OPTIONS = {"error_model": "numpy", "nogil": True}
+OPTIONS = {"error_model": "numpy", "nogil": True}
 
 # Every option is said outright: what a function leaves unsaid it inherits from whoever compiles it.
-scalar = numba.njit(fastmath=False, forceinline=False, **_OPTIONS)
+scalar = numba.njit(fastmath=False, forceinline=False, **OPTIONS)
 """A row solver or a rare formula: IEEE semantics, nothing re-associated."""
 
-INLINE = {"fastmath": False, "forceinline": True, **_OPTIONS}
+INLINE = {"fastmath": False, "forceinline": True, **OPTIONS}
 element = numba.njit(**INLINE)
 """The formula of one element, always part of the loop around it: a call would not vectorise."""
 
-sums = numba.njit(fastmath={"reassoc", "nsz", "contract"}, forceinline=False, **_OPTIONS)
+polynomial = numba.njit(fastmath={"contract"}, forceinline=True, **OPTIONS)
+"""An ``element`` whose products and sums may be fused."""
+
+sums = numba.njit(fastmath={"reassoc", "nsz", "contract"}, forceinline=False, **OPTIONS)
 """A reduction in any order that may meet infinities and NaN."""
 
 fast = numba.njit(
-    fastmath={"reassoc", "nsz", "contract", "arcp", "nnan"}, forceinline=False, **_OPTIONS
+    fastmath={"reassoc", "nsz", "contract", "arcp", "nnan"}, forceinline=False, **OPTIONS
 )
 """A reduction in any order. Rows with NaN must have been sorted out before, and the element-wise
 part belongs in an ``element``: else ``(x - m) - tau`` becomes ``x - (m + tau)``."""
+
+
+def by_type(narrow: Callable, wide: Callable) -> Callable:
+    """One name for a float32 and a float64 twin, resolved when the caller is compiled.
+
+    Takes plain functions whose one argument, ``x``, is a number or an array. Always inlined;
+    products and sums may be fused, as in a ``polynomial``.
+    """
+
+    def choose(x):  # without a compiler
+        return narrow(x) if x.dtype == np.float32 else wide(x)
+
+    options = {**OPTIONS, "fastmath": {"contract"}, "forceinline": True}
+    overload(choose, jit_options=options)(
+        lambda x: narrow if getattr(x, "dtype", x) == types.float32 else wide
+    )
+    return choose
 
 
 @lru_cache(maxsize=1)

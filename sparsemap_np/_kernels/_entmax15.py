@@ -7,21 +7,20 @@ never overshoots. The quadratic of the active scores (exact, once no score is dr
 import math
 
 from sparsemap_np._kernels._compile import element, fast, scalar
-from sparsemap_np._kernels._scan import BLOCK, mean_below
+from sparsemap_np._kernels._scan import block_of, mean_below
 from sparsemap_np._kernels._twosum import split_sum
 
 
 @element
-def half_excess(x, m, tau):
-    """The square root of the probability: half the distance above the threshold, or zero."""
-    T = type(x)
-    w = T(0.5) * ((x - m) - tau)
-    return w if w > 0 else T(0)
+def scaled_excess(x, m, tau, c):
+    """``c`` times the distance above the threshold, or zero: what is squared and sums to one."""
+    w = c * ((x - m) - tau)
+    return w if w > 0 else type(w)(0)
 
 
 @fast
-def _mass(x, m, tau):
-    """Sum, sum of squares and number of the positive half excesses."""
+def _mass(x, m, tau, scale):
+    """Sum, sum of squares and number of the positive excesses."""
     T = type(x[0])
     zero = T(0)
     one = T(1)
@@ -29,7 +28,7 @@ def _mass(x, m, tau):
     s2 = zero
     c = zero
     for j in range(x.size):
-        w = half_excess(x[j], m, tau)
+        w = scaled_excess(x[j], m, tau, scale)
         s1 += w
         s2 += w * w
         c += one if w > zero else zero
@@ -37,14 +36,14 @@ def _mass(x, m, tau):
 
 
 @scalar
-def _row_mass(x, m, tau, bmax):
+def _row_mass(x, m, tau, scale, bmax):
     """``_mass`` over the blocks that reach above tau, summed in float64."""
     s1 = 0.0
     s2 = 0.0
     c = 0.0
     for b in range(bmax.size):
-        if half_excess(bmax[b], m, tau) > 0:
-            b1, b2, bc = _mass(x[b * BLOCK : (b + 1) * BLOCK], m, tau)
+        if scaled_excess(bmax[b], m, tau, scale) > 0:
+            b1, b2, bc = _mass(block_of(x, b), m, tau, scale)
             s1 += b1
             s2 += b2
             c += bc
@@ -52,12 +51,12 @@ def _row_mass(x, m, tau, bmax):
 
 
 @scalar
-def _coarse(bmax, m, tau):
+def _coarse(bmax, m, tau, scale):
     """A lower bound of tau: the threshold of a subset of the scores."""
     T = type(bmax[0])
     for _ in range(8):
-        s1, s2, c = _mass(bmax, m, tau)
-        step = T(2) * (s2 - math.sqrt(s2)) / s1
+        s1, s2, c = _mass(bmax, m, tau, scale)
+        step = (s2 - math.sqrt(s2)) / (scale * s1)
         if not step > T(1e-3):
             break
         tau = tau + step
@@ -65,23 +64,28 @@ def _coarse(bmax, m, tau):
 
 
 @scalar
-def threshold15(x, top, bmax):
-    """Threshold of x - max as (hi, lo): hi in the row's dtype, lo the exact remainder."""
+def root_of_squares(x, top, scale, bmax):
+    """Tau of x - max with ``sum (scale (z - tau)+)^2 = 1``, as (hi, lo).
+
+    hi is in the row's dtype, lo the exact remainder.
+    """
     T = type(x[0])
     m = T(top)
+    span = 1.0 / scale
     # The mean of the w is at most the root of the mean of their squares, 1 / sqrt(d).
-    reach = 2.0 / math.sqrt(x.size)
-    tau = T(max(-2.0, min(mean_below(x, top) - reach, -reach)))
+    mean, count = mean_below(x, top)
+    reach = span / math.sqrt(count)
+    tau = T(max(-span, min(mean - reach, -reach)))
     if bmax.size > 1:
         # Bounds are rounded: step back by more than their error.
-        tau = max(T(-2), max(tau, _coarse(bmax, m, T(-2))) - T(1e-5))
+        tau = max(T(-span), max(tau, _coarse(bmax, m, T(-span), scale)) - T(1e-5))
     lo = 0.0
     before = -1.0
     solved = False
     for k in range(200):
-        s1, s2, c = _row_mass(x, m, tau, bmax)
+        s1, s2, c = _row_mass(x, m, tau, scale, bmax)
         discriminant = max(s1 * s1 - c * (s2 - 1.0), 0.0)
-        lo = 2.0 * (s2 - 1.0) / (s1 + math.sqrt(discriminant))
+        lo = span * (s2 - 1.0) / (s1 + math.sqrt(discriminant))
         # The quadratic of these very scores led here: what it says now is the last correction.
         # But a sum far above 1 carries its rounding.
         if (solved and c == before and s2 < 2.0) or T(tau + lo) == tau:
@@ -89,7 +93,7 @@ def threshold15(x, top, bmax):
         # The quadratic overshoots when scores drop out on its way; the norm's step never does.
         solved = c == before and k < 20
         if not solved:
-            lo = 2.0 * (s2 - math.sqrt(s2)) / s1
+            lo = span * (s2 - math.sqrt(s2)) / s1
         before = c
         moved = T(tau + lo)
         if moved == tau:
@@ -108,15 +112,15 @@ def _write(x, m, hi, lo, p):
 
 
 @scalar
-def entmax15_row(x, top, par, bmax, p):
+def entmax15_row(x, top, par, bmax, room, p):
     """Probabilities of one finite-maximum row; returns ln_{1/2}(p of the largest score)."""
     T = type(x[0])
     m = T(top)
-    hi, lo = threshold15(x, top, bmax)
+    hi, lo = root_of_squares(x, top, T(0.5), bmax)
     for b in range(bmax.size):
-        block = p[b * BLOCK : (b + 1) * BLOCK]
-        if half_excess(bmax[b], m, hi) > 0:
-            _write(x[b * BLOCK : (b + 1) * BLOCK], m, hi, T(lo), block)
+        block = block_of(p, b)
+        if scaled_excess(bmax[b], m, hi, T(0.5)) > 0:
+            _write(block_of(x, b), m, hi, T(lo), block)
         else:
             for j in range(block.size):
                 block[j] = 0

@@ -7,33 +7,44 @@ import numpy as np
 
 from sparsemap_np._kernels._centre import SHORT, WIDTH, room
 from sparsemap_np._kernels._compile import kernel, row_function, scalar
-from sparsemap_np._kernels._scan import block_count, scan, special_row
+from sparsemap_np._kernels._scan import block_count, scan, special_row, work_size
 from sparsemap_np._kernels._views import stretch
+
+
+@scalar
+def everything(par):
+    """Whether a solver serves a parameter, for the solver that serves all."""
+    return True
 
 
 def simplex_row(name, solve):
     """A row function for any row from a solver of rows whose maximum is finite."""
 
     @row_function(f"{name}.row")
-    def row(x, par, n_iter, bmax, p):
+    def row(x, par, n_iter, work, p):
+        blocks = block_count(x.size)
+        bmax = stretch(work, 0, blocks)
         top = scan(x, bmax)
         if np.isfinite(top):
-            return top, solve(x, top, par, bmax, p)
+            room = stretch(work, blocks, work.size - blocks)
+            return top, solve(x, top, par, bmax, room, p)
         special_row(x, top, p)
         return top, np.nan
 
     return row
 
 
-def forward_loop(name, row):
-    """``P[i] = map(X[i])`` for rows start to stop."""
+def forward_loop(name, row, serves):
+    """``P[i] = map(X[i])`` for rows start to stop, leaving out rows that another solver serves."""
 
     @kernel(name)
     def forward(X, par, P, start, stop):
-        bmax = np.empty(block_count(X.shape[1]), X.dtype)
+        d = X.shape[1]
+        scratch = np.empty(work_size(d), X.dtype)
         step = 1 if par.size > 1 else 0
         for i in range(start, stop):
-            row(X[i], par[i * step], 0, bmax, P[i])
+            if step == 0 or serves(par[i]):
+                row(stretch(X, i * d, d), par[i * step], 0, scratch, stretch(P, i * d, d))
 
     return forward
 
@@ -42,8 +53,8 @@ def normalised(name, bisect_row):
     """A bisection row, divided by its sum, where a loss expects an exact row."""
 
     @row_function(f"{name}.normalised_row")
-    def row(x, par, n_iter, bmax, p):
-        return bisect_row(x, par, n_iter, True, bmax, p)
+    def row(x, par, n_iter, scratch, p):
+        return bisect_row(x, par, n_iter, True, scratch, p)
 
     return row
 
@@ -53,10 +64,10 @@ def bisect_loop(name, row):
 
     @kernel(name)
     def bisect(X, par, n_iter, normalise, P, start, stop):
-        bmax = np.empty(block_count(X.shape[1]), X.dtype)
+        scratch = np.empty(work_size(X.shape[1]), X.dtype)
         step = 1 if par.size > 1 else 0
         for i in range(start, stop):
-            row(X[i], par[i * step], n_iter, normalise, bmax, P[i])
+            row(X[i], par[i * step], n_iter, normalise, scratch, P[i])
 
     return bisect
 
@@ -121,7 +132,7 @@ def _infinite_loss(p, ref, on_target):
     return 0.0 if ref == np.inf and on_target else np.inf
 
 
-def label_loss_loop(name, row, loss):
+def label_loss_loop(name, row, loss, serves):
     """``losses[i]`` for the class ``labels[i]``; a negative label is an ignored row.
 
     ``scales`` multiplies the gradient of each row (weight over the reduction's divisor). With one
@@ -131,12 +142,14 @@ def label_loss_loop(name, row, loss):
     @kernel(name)
     def label_loss(X, n_iter, labels, par, scales, losses, support, grad, start, stop):
         d = X.shape[1]
-        bmax = np.empty(block_count(d), X.dtype)
+        scratch = np.empty(work_size(d), X.dtype)
         wanted = grad.shape[0] == X.shape[0]
         work = np.empty(0 if wanted else d, X.dtype)
         step = 1 if par.size > 1 else 0
         sstep = 1 if scales.size > 1 else 0
         for i in range(start, stop):
+            if step == 1 and not serves(par[i]):
+                continue
             p = grad[i] if wanted else work
             t = labels[i]
             if t < 0:
@@ -145,7 +158,7 @@ def label_loss_loop(name, row, loss):
                 if wanted:
                     p[:] = 0
                 continue
-            ref, lift = row(X[i], par[i * step], n_iter, bmax, p)
+            ref, lift = row(X[i], par[i * step], n_iter, scratch, p)
             if not np.isfinite(lift):
                 losses[i] = _infinite_loss(p, ref, X[i, t] == np.inf)
             elif X[i, t] == -np.inf:
@@ -168,7 +181,7 @@ def label_loss_loop(name, row, loss):
     return label_loss
 
 
-def soft_loss_loop(name, row, loss):
+def soft_loss_loop(name, row, loss, serves):
     """Like ``label_loss_loop`` for targets Y (n, d); ``totals[i]`` is the sum that Y[i] stands for.
 
     A row of Y whose sum is within rounding of its total is taken as it is, so that a prediction
@@ -178,7 +191,7 @@ def soft_loss_loop(name, row, loss):
     @kernel(name)
     def soft_loss(X, n_iter, Y, totals, par, scales, losses, support, grad, start, stop):
         d = X.shape[1]
-        bmax = np.empty(block_count(d), X.dtype)
+        scratch = np.empty(work_size(d), X.dtype)
         wanted = grad.shape[0] == X.shape[0]
         work = np.empty(0 if wanted else d, X.dtype)
         step = 1 if par.size > 1 else 0
@@ -186,8 +199,10 @@ def soft_loss_loop(name, row, loss):
         tstep = 1 if totals.size > 1 else 0
         eps = 2.3e-16 if X.itemsize == 8 else 1.2e-7
         for i in range(start, stop):
+            if step == 1 and not serves(par[i]):
+                continue
             p = grad[i] if wanted else work
-            ref, lift = row(X[i], par[i * step], n_iter, bmax, p)
+            ref, lift = row(X[i], par[i * step], n_iter, scratch, p)
             mass = 0.0
             missing = False
             infinite = False

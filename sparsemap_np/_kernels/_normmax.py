@@ -11,74 +11,86 @@ import numpy as np
 from sparsemap_np._kernels._argmax import argmax_row
 from sparsemap_np._kernels._compile import element, fast, scalar
 from sparsemap_np._kernels._double import add, exp_double, log_double, multiply, reciprocal
-from sparsemap_np._kernels._powers import exp_of_negative, log1p_above
-from sparsemap_np._kernels._sparsemax import threshold
-from sparsemap_np._kernels._tsallis import log_largest
+from sparsemap_np._kernels._entmax15 import root_of_squares, scaled_excess
+from sparsemap_np._kernels._scan import BLOCK, ROOM, block_at, block_count, block_of, fill
+from sparsemap_np._kernels._sparsemax import excess_above, threshold
+from sparsemap_np._kernels._tsallis import (
+    descend,
+    gather,
+    narrowed,
+    over_blocks,
+    power_of,
+    scatter,
+    upper_bound,
+)
 from sparsemap_np._kernels._twosum import product_error
 
 
 @element
-def _relative(z, rate, rest, b):
-    """``(1 + z (rate + rest))+^(1/b)`` and its base, with the product's rounding made good."""
+def _relative(z, rate, rest, exponent):
+    """``(1 + z (rate + rest))+^exponent`` with the product's rounding made good."""
     v = z * rate
-    inside = v > -1.0
-    z = z if inside else 0.0
-    v = v if inside else 0.0
-    error = product_error(z, rate, v) + z * rest
-    r = exp_of_negative(log1p_above(v, error) / b)
-    return (r if inside else 0.0), 1.0 + v
+    z = z if v > -1.0 else 0.0
+    error = product_error(z, rate, v if v > -1.0 else 0.0) + z * rest
+    return power_of(v, error, exponent)
 
 
 @fast
-def _mass(x, top, rate, b):
+def _precise_mass(x, top, rate, exponent):
     r0 = 0.0
     r1 = 0.0
     for j in range(x.size):
-        r, base = _relative(np.float64(x[j]) - top, rate, 0.0, b)
+        r, inverse = _relative(np.float64(x[j]) - top, rate, 0.0, exponent)
         r0 += r
-        r1 += r / base
+        r1 += r * inverse
     return r0, r1
 
 
+_precise_row_mass = over_blocks("precise_row_mass", _precise_mass)
+
+
 @scalar
-def _rate_remainder(x, top, rate, b):
-    """What rounding took from the rate 1 / (max - tau), from the residual of sum q^a = 1.
+def _precise_rate(x, top, rate, b, bmax):
+    """The rate 1 / (max - tau) as (hi, lo), from the residual of sum q^a = 1.
 
     Unlike entmax, where the largest coordinate makes up for it, every q_i moves with tau: half a
     unit in its last place would show in all of them.
     """
-    r0, r1 = _mass(x, top, rate, b)
-    f = r0 * math.exp(-math.log(rate) / b)
-    return rate * b * (f - 1.0) * r0 / (f * r1)
+    rest = 0.0
+    for _ in range(60):
+        r0, r1 = _precise_row_mass(x, top, rate, 1.0 / b, bmax)
+        f = r0 * math.exp(-math.log(rate) / b)
+        rest = rate * b * (f - 1.0) * r0 / (f * r1)
+        if abs(rest) <= 1e-9 * rate:  # its error enters squared
+            break
+        rate += rest
+    return rate, rest
 
 
 @fast
-def _write_relative(x, top, rate, rest, b, p):
-    """Write q_i / q_max; return their sum."""
+def _write_relative(x, top, rate, rest, exponent, p):
+    """Write q_i / q_max in float64 arithmetic; return their sum."""
     T = type(p[0])
     total = 0.0
     for j in range(x.size):
-        r, base = _relative(np.float64(x[j]) - top, rate, rest, b)
+        r, _ = _relative(np.float64(x[j]) - top, rate, rest, exponent)
         total += r
         p[j] = T(r)
     return total
 
 
 @scalar
-def _hangs_on_last_bits(x, top, rate, alpha):
+def _hangs_on_last_bits(r, total, alpha):
     """Whether the smallest coordinate would show an error of one unit in the threshold.
 
     q is a power 1/(a-1) of the distance above tau: near tau its slope is unbounded for a > 2.
     """
-    if x.itemsize < 8 or alpha <= 2.0:
+    if r.itemsize < 8 or alpha <= 2.0:
         return False
-    total, _ = _mass(x, top, rate, alpha - 1.0)
     least = 1.0
-    for j in range(x.size):
-        u = 1.0 + (np.float64(x[j]) - top) * rate
-        if u > 0.0:
-            least = min(least, u)
-    return least ** (1.0 / (alpha - 1.0)) / total > 2.0 * least * (alpha - 1.0)
+    for j in range(r.size):
+        least = min(least, r[j] if r[j] > 0.0 else 1.0)
+    return least / total > 2.0 * (alpha - 1.0) * least ** (alpha - 1.0)
 
 
 @scalar
@@ -122,26 +134,93 @@ def _refine(x, top, level, alpha, p):
 
 
 @scalar
-def normmax_row(x, top, alpha, bmax, p):
+def normmax_row(x, top, alpha, bmax, room, p):
     """Probabilities of one finite-maximum row; returns max - tau."""
     T = type(x[0])
     if alpha == 1.0:
-        argmax_row(x, top, alpha, bmax, p)
+        argmax_row(x, top, alpha, bmax, room, p)
         return 1.0
     if alpha == np.inf:
         return _uniform_on_sparsemax_support(x, top, bmax, p)
+    if alpha == 2.0:
+        return _root_of_squares(x, top, bmax, p)
     b = (alpha - 1.0) / alpha
-    level = log_largest(x, top, b, 1.0, bmax)
-    rate = math.exp(-b * level)
-    if _hangs_on_last_bits(x, top, rate, alpha):
-        total = _refine(x, top, 1.0 / rate, alpha, p)
+    m = T(top)
+    t = upper_bound(x, m, b, 1.0, bmax)
+    d = x.size
+    if d <= ROOM:
+        bound = T(-(1.0 + b * t) * (1.0 + 1e-4))
+        z = room[:d]
+        z = z[: gather(x, m, bound, bmax, z)]
+        r = room[d : 2 * d]
+        open_blocks = room[2 * d : 2 * d + block_count(z.size)]
+        fill(open_blocks, T(0))
+        t = descend(narrowed(z, r), np.float32(0), b, 1.0, t, open_blocks)
+        lift, total, exact = _solve(z, T(0), alpha, b, t, open_blocks, r[: z.size])
+        if exact:
+            scatter(x, m, bound, 1.0 / total, bmax, r, p)
+            return lift
     else:
-        rest = _rate_remainder(x, top, rate, b)
-        total = _write_relative(x, top, rate, rest, alpha - 1.0, p)
-    scale = 1.0 / total
+        t = descend(x, m, b, 1.0, t, bmax)
+        lift, total, exact = _solve(x, m, alpha, b, t, bmax, p)
+        if exact:
+            scale = T(1.0 / total)
+            for j in range(d):
+                p[j] *= scale
+            return lift
+    total = _refine(x, top, lift, alpha, p)
+    for j in range(d):
+        p[j] = T(p[j] / total)
+    return lift
+
+
+@scalar
+def _solve(x, top, alpha, b, t, bmax, r):
+    """Write q_i / q_max; return max - tau, their sum, and whether they are accurate enough."""
+    T = type(x[0])
+    rate, rest = _precise_rate(x, np.float64(top), 1.0 / (1.0 + b * t), b, bmax)
+    exponent = 1.0 / (alpha - 1.0)
+    total = 0.0
+    for start in range(0, x.size, BLOCK):
+        part = block_at(r, start)
+        if (np.float64(bmax[start // BLOCK]) - top) * rate > -1.0:
+            total += _write_relative(
+                block_at(x, start), np.float64(top), rate, rest, exponent, part
+            )
+        else:
+            fill(part, T(0))
+    exact = not _hangs_on_last_bits(r, total, alpha)
+    return 1.0 / rate - rest / (rate * rate), total, exact
+
+
+@scalar
+def _root_of_squares(x, top, bmax, p):
+    """At alpha = 2 q_i = (z_i - tau)+ with sum q^2 = 1: a 1.5-entmax of twice the scores."""
+    T = type(x[0])
+    m = T(top)
+    hi, lo = root_of_squares(x, top, T(1), bmax)
+    total = 0.0
+    for b in range(bmax.size):
+        block = block_of(p, b)
+        if scaled_excess(bmax[b], m, hi, T(1)) > 0:
+            total += _write_excess(block_of(x, b), m, hi, T(lo), block)
+        else:
+            fill(block, T(0))
+    scale = T(1.0 / total)
     for j in range(x.size):
-        p[j] = T(p[j] * scale)
-    return 1.0 / rate
+        p[j] *= scale
+    return -(hi + lo)
+
+
+@fast
+def _write_excess(x, m, hi, lo, p):
+    T = type(hi)
+    total = T(0)
+    for j in range(x.size):
+        w = excess_above(x[j], m, hi, lo)
+        total += w
+        p[j] = w
+    return np.float64(total)
 
 
 @scalar

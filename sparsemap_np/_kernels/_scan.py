@@ -2,20 +2,51 @@
 
 import numpy as np
 
-from sparsemap_np._kernels._compile import fast, scalar, sums
+from sparsemap_np._kernels._compile import by_type, scalar, sums
+from sparsemap_np._kernels._views import stretch
 
 BLOCK = 128
 """Scores that share one maximum. A block whose maximum lies below the threshold is never read
 again, so a long sparse row costs one reading."""
 
+ROOM = 8192
+"""Longest row whose scores above a bound are copied side by side; others are read in place."""
 
-@fast
-def _largest(x):
-    m = x[0]
+
+# LLVM vectorises the maximum of integers, but not of floats, where it may not drop a NaN. The bits
+# of a float, with all but the sign flipped where it is negative, are ordered as the floats are.
+
+
+def _largest_wide(x):
+    sign = np.int64(0x7FFFFFFFFFFFFFFF)
+    m = np.int64(-0x8000000000000000)
     for j in range(x.size):
-        v = x[j]
-        m = v if v > m else m
-    return m
+        bits = np.float64(x[j]).view(np.int64)
+        key = np.int64(bits ^ np.int64(np.int64(bits >> np.int64(63)) & sign))
+        m = key if key > m else m
+    return np.int64(m ^ np.int64(np.int64(m >> np.int64(63)) & sign)).view(np.float64)
+
+
+def _largest_narrow(x):
+    sign = np.int32(0x7FFFFFFF)
+    m = np.int32(-0x80000000)
+    for j in range(x.size):
+        bits = np.float32(x[j]).view(np.int32)
+        key = np.int32(bits ^ np.int32(np.int32(bits >> np.int32(31)) & sign))
+        m = key if key > m else m
+    return np.int32(m ^ np.int32(np.int32(m >> np.int32(31)) & sign)).view(np.float32)
+
+
+_largest = by_type(_largest_narrow, _largest_wide)
+"""Largest element of an array without NaN."""
+
+
+@sums
+def _sum(x):
+    total = type(x[0])(0)
+    for j in range(x.size):
+        total += x[j]
+    return total
 
 
 @scalar
@@ -33,12 +64,31 @@ def block_count(d):
 
 
 @scalar
+def block_at(x, start):
+    """The block of x that begins at ``start``."""
+    return stretch(x, start, min(BLOCK, x.size - start))
+
+
+@scalar
+def block_of(x, b):
+    """Block number b of x."""
+    return block_at(x, b * BLOCK)
+
+
+@scalar
+def work_size(d):
+    """Length of the scratch of a row of d scores: its block maxima, then room for a solver."""
+    return block_count(d) + (2 * d + block_count(d) if d <= ROOM else 0)
+
+
+@scalar
 def scan(x, bmax):
     """Write the block maxima; return the row's maximum, NaN if any score is NaN."""
     m = -np.inf
     for b in range(bmax.size):
-        block = x[b * BLOCK : (b + 1) * BLOCK]
-        if _count_nan(block) > 0:
+        block = block_of(x, b)
+        # A finite sum vouches for the block; one that is not may have overflowed, or met -inf.
+        if not np.isfinite(_sum(block)) and _count_nan(block) > 0:
             return np.nan
         top = _largest(block)
         bmax[b] = top
@@ -47,21 +97,37 @@ def scan(x, bmax):
 
 
 @sums
-def _sum(x):
-    total = type(x[0])(0)
+def _sum_unmasked(x):
+    """Sum and number of the scores above -inf."""
+    T = type(x[0])
+    total = T(0)
+    count = T(0)
     for j in range(x.size):
-        total += x[j]
-    return total
+        there = x[j] > -np.inf
+        total += x[j] if there else T(0)
+        count += T(1) if there else T(0)
+    return total, count
 
 
 @scalar
 def mean_below(x, top):
-    """Mean score minus the maximum, roughly (a starting point); -inf where that is unknown."""
+    """Mean score minus the maximum, roughly (a starting point), and how many scores are not masked.
+
+    -inf where the mean is unknown.
+    """
     total = 0.0
+    count = np.float64(x.size)
     for start in range(0, x.size, BLOCK):
-        total += np.float64(_sum(x[start : start + BLOCK]))
-    mean = total / x.size - top
-    return mean if mean <= 0.0 else -np.inf
+        total += np.float64(_sum(block_at(x, start)))
+    if not np.isfinite(total):
+        total = 0.0
+        count = 0.0
+        for start in range(0, x.size, BLOCK):
+            part, there = _sum_unmasked(block_at(x, start))
+            total += np.float64(part)
+            count += np.float64(there)
+    mean = total / count - top
+    return (mean if mean <= 0.0 else -np.inf), count
 
 
 @scalar

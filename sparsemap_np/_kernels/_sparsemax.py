@@ -6,7 +6,7 @@ far from zero x - 1 may equal x.
 """
 
 from sparsemap_np._kernels._compile import element, fast, scalar
-from sparsemap_np._kernels._scan import BLOCK, mean_below
+from sparsemap_np._kernels._scan import block_of, mean_below
 from sparsemap_np._kernels._twosum import split_sum
 
 
@@ -38,7 +38,7 @@ def _row_mass(x, m, tau, bmax):
     c = 0.0
     for b in range(bmax.size):
         if _excess(bmax[b], m, tau) > 0:
-            bs, bc = _mass(x[b * BLOCK : (b + 1) * BLOCK], m, tau)
+            bs, bc = _mass(block_of(x, b), m, tau)
             s += bs
             c += bc
     return s, c
@@ -63,7 +63,8 @@ def threshold(x, top, bmax):
     T = type(x[0])
     m = T(top)
     # All of the mass is at least what the mean of all scores would hold.
-    tau = T(max(-1.0, min(mean_below(x, top) - 1.0 / x.size, -1.0 / x.size)))
+    mean, count = mean_below(x, top)
+    tau = T(max(-1.0, min(mean - 1.0 / count, -1.0 / count)))
     if bmax.size > 1:
         # Bounds are rounded: step back by more than their error.
         tau = max(T(-1), max(tau, _coarse(bmax, m, T(-1))) - T(1e-5))
@@ -80,23 +81,29 @@ def threshold(x, top, bmax):
     return split_sum(tau, lo, T(0))
 
 
+@element
+def excess_above(x, m, hi, lo):
+    """Distance of a score above the threshold hi + lo, or zero."""
+    w = ((x - m) - hi) - lo
+    return w if w > 0 else type(w)(0)
+
+
 @scalar
 def _write(x, m, hi, lo, p):
     for j in range(x.size):
-        w = ((x[j] - m) - hi) - lo
-        p[j] = w if w > 0 else type(w)(0)
+        p[j] = excess_above(x[j], m, hi, lo)
 
 
 @scalar
-def sparsemax_row(x, top, par, bmax, p):
+def sparsemax_row(x, top, par, bmax, room, p):
     """Probabilities of one finite-maximum row; returns ln_1(p of the largest score)."""
     T = type(x[0])
     m = T(top)
     hi, lo = threshold(x, top, bmax)
     for b in range(bmax.size):
-        block = p[b * BLOCK : (b + 1) * BLOCK]
+        block = block_of(p, b)
         if _excess(bmax[b], m, hi) > 0:
-            _write(x[b * BLOCK : (b + 1) * BLOCK], m, hi, T(lo), block)
+            _write(block_of(x, b), m, hi, T(lo), block)
         else:
             for j in range(block.size):
                 block[j] = 0

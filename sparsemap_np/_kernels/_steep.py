@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from sparsemap_np._kernels._compile import scalar
-from sparsemap_np._kernels._scan import BLOCK
+from sparsemap_np._kernels._scan import block_of
 
 
 @scalar
@@ -20,7 +20,7 @@ def _normaliser(x, top, tau, b, bmax):
     f = 0.0
     for k in range(bmax.size):
         if np.float64(bmax[k]) - top > tau:
-            for v in x[k * BLOCK : (k + 1) * BLOCK]:
+            for v in block_of(x, k):
                 u = (np.float64(v) - top) - tau
                 if u > 0.0:
                     f += math.exp(math.log(b * u) / b)
@@ -34,7 +34,7 @@ def _between(x, top, lo, hi, bmax):
     largest = -np.inf
     for k in range(bmax.size):
         if np.float64(bmax[k]) - top > lo:
-            for v in x[k * BLOCK : (k + 1) * BLOCK]:
+            for v in block_of(x, k):
                 z = np.float64(v) - top
                 if lo < z < hi:
                     smallest = min(smallest, z)
@@ -82,7 +82,7 @@ def _next_above(x, top, tau, bmax):
     best = 0.0
     for k in range(bmax.size):
         if np.float64(bmax[k]) - top >= tau:
-            for v in x[k * BLOCK : (k + 1) * BLOCK]:
+            for v in block_of(x, k):
                 z = np.float64(v) - top
                 if z >= tau:
                     best = min(best, z)
@@ -101,7 +101,7 @@ def _smallest_probability(x, lowest, b, bmax):
     count = 0
     for k in range(bmax.size):
         if bmax[k] >= lowest:
-            for v in x[k * BLOCK : (k + 1) * BLOCK]:
+            for v in block_of(x, k):
                 count += v >= lowest
     y = 1.0 / count
     for _ in range(200):
@@ -110,7 +110,7 @@ def _smallest_probability(x, lowest, b, bmax):
         slope = 0.0
         for k in range(bmax.size):
             if bmax[k] >= lowest:
-                for v in x[k * BLOCK : (k + 1) * BLOCK]:
+                for v in block_of(x, k):
                     if v >= lowest:
                         gap = np.float64(v) - np.float64(lowest)
                         p = _coordinate(b * gap, y, yb, b)
@@ -126,9 +126,10 @@ def _smallest_probability(x, lowest, b, bmax):
 
 
 @scalar
-def steep_row(x, top, b, bmax, p):
+def steep_row(x, top, alpha, bmax, room, p):
     """Probabilities of one finite-maximum row; returns ln_b(p of the largest score)."""
     T = type(x[0])
+    b = alpha - 1.0
     low = _lowest_supported(x, top, b, bmax)
     # Gaps are taken between scores, not between their rounded distances from the maximum.
     lowest = T(top)

@@ -1,11 +1,13 @@
-"""alpha-entmax for alpha in (0, 2): p_i = y (1 + b z_i / y^b)+^(1/b), b = alpha - 1, z = x - max.
+"""alpha-entmax for 1 < alpha < 2: p_i = y (1 + b z_i / w)+^(1/b), b = alpha - 1, z = x - max.
 
-The unknown is L = log y, the logarithm of the largest probability, and not a threshold: every
-other coordinate moves less than y does, for any b, down to the softmax at b = 0, where a threshold
-would lie at -1/b. F(L) = sum p is solved by Newton steps on the norm F^b in y^b (log F in L as
-b -> 0), which from L = 0 descends without overshooting: the norm is convex for 0 < b <= 1 and
-concave, approached from its other side, for b < 0.
+The unknown is t = ln_b(y) = (y^b - 1) / b, the deformed logarithm of the largest probability, and
+w = y^b = 1 + b t: near alpha = 1, where a threshold would lie at -1/b, t is the softmax's log y.
+With r_i = p_i / y, R0 = sum r_i and R1 = sum r_i / (1 + b z_i / w), Newton's step on the norm
+``(sum p)^b``, which is convex in w and descends from above without overshooting, is
 
+    t <- t + (R0 / R1) (ln_b(1 / R0) - t).
+
+Whatever the row's dtype, the steps before the last run in float32, eight scores at a time.
 ``beta`` scales the scores inside the base: beta = b for entmax. normmax uses the same solver.
 """
 
@@ -13,181 +15,311 @@ import math
 
 import numpy as np
 
-from sparsemap_np._kernels._compile import element, fast, scalar
-from sparsemap_np._kernels._powers import exp_of_negative, log1p_above
-from sparsemap_np._kernels._scan import BLOCK, mean_below
+from sparsemap_np._kernels._compile import element, fast, row_function, scalar
+from sparsemap_np._kernels._powers import exp_of_negative, log1p_and_inverse, quick_power
+from sparsemap_np._kernels._scan import (
+    BLOCK,
+    ROOM,
+    block_at,
+    block_count,
+    block_of,
+    fill,
+    mean_below,
+)
 
 
 @element
-def base_of(z, rate):
-    """``1 + b z / y^b`` as its distance from 1; -1 is the threshold."""
-    v = z * rate
-    return v if v > -1.0 else -1.0
+def power_of(v, rest, exponent):
+    """``(1 + v + rest)+^exponent`` for v <= 0, and the base's inverse (1 where it is negative)."""
+    T = type(v)
+    inside = v > T(-1)
+    log_u, inverse = log1p_and_inverse(v if inside else T(0), rest)
+    r = exp_of_negative(log_u * exponent)
+    return (r if inside else T(0)), inverse
 
 
 @element
-def power_of(v, b):
-    """``(1 + v)^(1/b)`` for b > 0 and v in [-1, 0], without rounding 1 + v first."""
-    inside = v > -1.0
-    r = exp_of_negative(log1p_above(v if inside else 0.0, 0.0) / b)
-    return r if inside else 0.0
-
-
-@element
-def _power_of_dense(v, b):
-    """``(1 + v)^(1/b)`` for b < 0 and v in [0, inf]."""
-    return math.exp(math.log1p(v) / b)
-
-
-@element
-def any_power_of(v, b):
-    """``(1 + v)+^(1/b)`` for either sign of b."""
-    if b < 0.0:
-        return _power_of_dense(v, b)
-    return power_of(v if v > -1.0 else -1.0, b)
+def _relative(x, top, rate, exponent):
+    return power_of(type(rate)(x - top) * rate, type(rate)(0), exponent)
 
 
 @fast
-def _mass_sparse(x, top, rate, b):
-    """Sums of r_i = p_i / y and of r_i / (1 + v_i), b > 0."""
-    r0 = 0.0
-    r1 = 0.0
+def _mass(x, top, rate, exponent):
+    """R0 and R1 of some scores in the precision of ``rate``."""
+    T = type(rate)
+    r0 = T(0)
+    r1 = T(0)
     for j in range(x.size):
-        v = base_of(np.float64(x[j]) - top, rate)
-        r = power_of(v, b)
+        r, inverse = _relative(x[j], top, rate, exponent)
         r0 += r
-        r1 += r / (1.0 + v if v > -1.0 else 1.0)
-    return r0, r1
+        r1 += r * inverse
+    return np.float64(r0), np.float64(r1)
 
 
-@scalar
-def _mass_dense(x, top, rate, b):
-    """The same for b < 0."""
-    r0 = 0.0
-    r1 = 0.0
+@fast
+def _quick_mass(x, top, rate, exponent):
+    """``_mass`` in float32, to four or five digits."""
+    r0 = np.float32(0)
+    r1 = np.float32(0)
     for j in range(x.size):
-        v = (np.float64(x[j]) - top) * rate
-        r = _power_of_dense(v, b)
+        r, inverse = quick_power(np.float32(x[j] - top) * rate, exponent)
         r0 += r
-        r1 += r / (1.0 + v)
-    return r0, r1
+        r1 += r * inverse
+    return np.float64(r0), np.float64(r1)
+
+
+def over_blocks(name, mass):
+    """``mass`` over the blocks that reach above the threshold, summed in float64."""
+
+    @row_function(name)
+    def row_mass(x, top, rate, exponent, bmax):
+        T = type(rate)
+        r0 = 0.0
+        r1 = 0.0
+        for k in range(bmax.size):
+            if T(bmax[k] - top) * rate > T(-1):
+                s0, s1 = mass(block_of(x, k), top, rate, exponent)
+                r0 += s0
+                r1 += s1
+        return r0, r1
+
+    return row_mass
+
+
+row_mass = over_blocks("row_mass", _mass)
+_quick_row_mass = over_blocks("quick_row_mass", _quick_mass)
 
 
 @scalar
-def _mass(x, top, rate, b):
-    return _mass_sparse(x, top, rate, b) if b > 0.0 else _mass_dense(x, top, rate, b)
+def newton_step(t, r0, r1, b):
+    """Newton's change of t."""
+    return (r0 / r1) * (math.expm1(-b * math.log(r0)) / b - t)
 
 
 @scalar
-def _row_mass(x, top, rate, b, bmax):
-    """Sums of r_i = p_i / y and of r_i / (1 + v_i) over the row."""
-    r0 = 0.0
-    r1 = 0.0
+def upper_bound(x, top, b, beta, bmax):
+    """Where to start: no smaller than the root, but for rounding."""
+    # The mean base is at most the flat row's, d^-b.
+    mean, count = mean_below(x, np.float64(top))
+    t = min(0.0, math.expm1(-b * math.log(count)) / b - (beta / b) * mean)
+    if bmax.size > 1:
+        # A subset of the scores needs a larger y: its root is no smaller than the row's.
+        e32 = np.float32(1.0 / b)
+        for _ in range(6):
+            r0, r1 = _quick_mass(bmax, top, np.float32(beta / (1.0 + b * t)), e32)
+            change = newton_step(t, r0, r1, b)
+            if not change < -1e-2 * (1.0 + b * t):  # the mean's bound is the better one already
+                break
+            t += change
+        t = min(0.0, t + 1e-5 * (1.0 + b * t))
+    return t
+
+
+@scalar
+def descend(x, top, b, beta, t, bmax):
+    """Newton steps in float32, to a few units of its precision."""
+    e32 = np.float32(1.0 / b)
+    for k in range(60):
+        r0, r1 = _quick_row_mass(x, top, np.float32(beta / (1.0 + b * t)), e32, bmax)
+        change = newton_step(t, r0, r1, b)
+        t = min(t + change, 0.0)
+        # A rounded bound may lie past the root: the first step comes back, the rest descend.
+        if abs(change) < 3e-4 * (1.0 + b * t) or (k > 0 and change > 0.0):
+            break
+    return t
+
+
+@fast
+def _count_above(x, top, bound):
+    T = type(bound)
+    count = T(0)
+    for j in range(x.size):
+        count += T(1) if x[j] - top > bound else T(0)
+    return count
+
+
+@scalar
+def gather(x, top, bound, bmax, z):
+    """Copy the scores above ``bound``, minus the maximum, in order; return their number."""
+    if _count_above(x, top, bound) == x.size:
+        for j in range(x.size):
+            z[j] = x[j] - top
+        return x.size
+    count = np.uint64(0)  # an unsigned index needs no test for a negative one
     for k in range(bmax.size):
-        # b < 0 has no threshold: every base is above 1.
-        if base_of(np.float64(bmax[k]) - top, rate) > -1.0:
-            s0, s1 = _mass(x[k * BLOCK : (k + 1) * BLOCK], top, rate, b)
+        if bmax[k] - top > bound:
+            for v in block_of(x, k):
+                gap = v - top
+                z[count] = gap
+                count += np.uint64(gap > bound)
+    return np.int64(count)
+
+
+@scalar
+def scatter(x, top, bound, scale, bmax, r, p):
+    """Write ``scale * r`` back to where ``gather`` found the scores, zeros elsewhere."""
+    T = type(p[0])
+    if _count_above(x, top, bound) == x.size:
+        for j in range(x.size):
+            p[j] = T(scale) * r[j]
+        return
+    count = np.uint64(0)
+    for k in range(bmax.size):
+        block = block_of(p, k)
+        if bmax[k] - top > bound:
+            scores = block_of(x, k)
+            for j in range(block.size):
+                inside = scores[j] - top > bound
+                value = T(scale) * r[count]
+                block[j] = value if inside else T(0)
+                count += np.uint64(inside)
+        else:
+            fill(block, T(0))
+
+
+@scalar
+def narrowed(z, r):
+    """A float32 copy of z, in the memory of r where z is not float32 itself."""
+    out = r.view(np.float32)[: z.size]
+    for j in range(z.size):
+        out[j] = z[j]
+    return out
+
+
+@fast
+def _powers(z, rate, exponent, r):
+    """Write r_i; return R0 and R1."""
+    T = type(rate)
+    r0 = T(0)
+    r1 = T(0)
+    for j in range(z.size):
+        s, inverse = _relative(z[j], T(0), rate, exponent)
+        r[j] = s
+        r0 += s
+        r1 += s * inverse
+    return np.float64(r0), np.float64(r1)
+
+
+@element
+def _moved(r, z, w, beta, b, change):
+    """``r`` after t moved by ``change``, by the Taylor series in k, and ``|k|``."""
+    T = type(r)
+    q = w + beta * z
+    k = change / q
+    tail = T(1) + (T(1) - T(2) * b) * k * T(1.0 / 3.0)
+    inside = r > T(0)
+    return (r * (T(1) + k * (T(1) + (T(1) - b) * k * T(0.5) * tail)) if inside else T(0)), abs(k)
+
+
+@fast
+def _move(r, z, w, beta, b, change, limit):
+    """Apply ``_moved`` to some coordinates; return their sum and how many moved too far for it."""
+    T = type(r[0])
+    total = T(0)
+    far = T(0)
+    for j in range(r.size):
+        s, k = _moved(r[j], z[j], w, beta, b, change)
+        r[j] = s
+        total += s
+        far += T(0) if k <= limit else T(1)
+    return np.float64(total), far
+
+
+@scalar
+def _polish(z, r, t, b, beta):
+    """Solve for t in the row's precision; leave r_i = p_i / y; return t and y."""
+    T = type(z[0])
+    narrow = z.itemsize < 8
+    near = 1e-3 if narrow else 1e-5
+    limit = T(0.03) if narrow else T(1e-4)
+    eps = 2e-7 if narrow else 4e-16
+    exponent = T(1.0 / b)
+    change = 0.0
+    for _ in range(40):
+        r0 = 0.0
+        r1 = 0.0
+        w = 1.0 + b * t
+        for start in range(0, z.size, BLOCK):
+            s0, s1 = _powers(block_at(z, start), T(beta / w), exponent, block_at(r, start))
             r0 += s0
             r1 += s1
-    return r0, r1
-
-
-@scalar
-def _step(level, r0, r1, b):
-    """Newton's change of L = log y, and log F where it started."""
-    log_f = level + math.log(r0)
-    return math.log1p((r0 / r1) * math.expm1(-b * log_f)) / b, log_f
-
-
-@scalar
-def log_largest(x, top, b, beta, bmax):
-    """L = log of the largest probability."""
-    level = 0.0
-    if b > 0.0:
-        # The mean base is at most the flat row's, d^-b.
-        flat = math.expm1(-b * math.log(x.size)) - beta * mean_below(x, top)
-        level = min(level, math.log1p(flat) / b)
-    if bmax.size > 1:
-        # A subset of the scores needs a larger y: its root is where to start from.
-        for _ in range(6):
-            r0, r1 = _mass(bmax, top, beta * math.exp(-b * level), b)
-            change, log_f = _step(level, r0, r1, b)
-            if not log_f > 1e-2:  # the mean's bound is the better one already
-                break
-            level += change
-    tol = 4e-16 if x.itemsize == 8 else 1e-11
-    for k in range(200):
-        r0, r1 = _row_mass(x, top, beta * math.exp(-b * level), b, bmax)
-        change, log_f = _step(level, r0, r1, b)
-        moved = min(level + change, 0.0)
-        # A rounded bound may lie past the root: the first step comes back, the rest descend.
-        if k > 0 and not moved < level:
+        change = newton_step(t, r0, r1, b)
+        if abs(change) < near * w:
             break
-        level = moved
-        if log_f <= tol:
+        t = min(t + change, 0.0)
+    y = math.exp(math.log1p(b * t) / b)
+    # dp/dt = p / (w u): from here on a step needs no powers.
+    slope = y * r1 / w
+    for _ in range(4):
+        if change == 0.0:
             break
-    return level
+        total = 0.0
+        w = 1.0 + b * t
+        for start in range(0, z.size, BLOCK):
+            part = block_at(r, start)
+            s, far = _move(part, block_at(z, start), T(w), T(beta), T(b), T(change), limit)
+            if far > 0:
+                moved = math.exp(math.log1p(b * (t + change)) / b) / y
+                rate = T(beta / (1.0 + b * (t + change)))
+                s, _ = _powers(block_at(z, start), rate, exponent, part)
+                s *= moved
+                for j in range(part.size):
+                    part[j] *= T(moved)
+            total += s
+        t += change
+        residual = y * total - 1.0
+        if abs(residual) <= eps:
+            break
+        change = -residual / slope
+    return t, y
 
 
 @scalar
-def deformed_log(level, b):
-    """``ln_b(exp(level)) = (exp(b level) - 1) / b``."""
-    return math.expm1(b * level) / b
-
-
-@scalar
-def _write_sparse(x, top, rate, b, y, p):
+def _write(x, top, rate, exponent, y, p):
     T = type(p[0])
     for j in range(x.size):
-        p[j] = T(y * power_of(base_of(np.float64(x[j]) - top, rate), b))
+        r, _ = _relative(x[j], top, rate, exponent)
+        p[j] = T(y * r)
 
 
 @scalar
-def _write_dense(x, top, rate, b, y, p):
-    T = type(p[0])
-    for j in range(x.size):
-        p[j] = T(y * _power_of_dense((np.float64(x[j]) - top) * rate, b))
-
-
-@scalar
-def tsallis_row(x, top, b, bmax, p):
+def tsallis_row(x, top, alpha, bmax, room, p):
     """Probabilities of one finite-maximum row; returns ln_b(p of the largest score)."""
-    level = log_largest(x, top, b, b, bmax)
-    y = math.exp(level)
-    rate = b * math.exp(-b * level)
-    for k in range(bmax.size):
-        block = x[k * BLOCK : (k + 1) * BLOCK]
-        place = p[k * BLOCK : (k + 1) * BLOCK]
-        if b < 0.0:
-            _write_dense(block, top, rate, b, y, place)
-        elif base_of(np.float64(bmax[k]) - top, rate) > -1.0:
-            _write_sparse(block, top, rate, b, y, place)
-        else:
-            place[:] = 0
-    return deformed_log(level, b)
-
-
-@fast
-def _exponentials(x, top, p):
-    """Write exp(x - max); return the sum of those below 1, and how many are 1."""
-    T = type(p[0])
-    rest = 0.0
-    ones = 0.0
-    for j in range(x.size):
-        e = exp_of_negative(np.float64(x[j]) - top)
-        rest += e if e < 1.0 else 0.0
-        ones += 0.0 if e < 1.0 else 1.0
-        p[j] = T(e)
-    return rest, ones
-
-
-@scalar
-def softmax_row(x, top, par, bmax, p):
-    """Softmax; returns log(p of the largest score), accurate also when that is nearly 0."""
     T = type(x[0])
-    rest, ones = _exponentials(x, top, p)
-    rest += ones - 1.0
-    scale = 1.0 / (1.0 + rest)
-    for j in range(x.size):
-        p[j] = T(p[j] * scale)
-    return -math.log1p(rest)
+    b = alpha - 1.0
+    m = T(top)
+    t = upper_bound(x, m, b, b, bmax)
+    bound = T(-(1.0 + b * t) * (1.0 + 1e-4) / b)
+    d = x.size
+    if d <= ROOM:
+        z = room[:d]
+        count = gather(x, m, bound, bmax, z)
+        z = z[:count]
+        r = room[d : 2 * d]
+        open_blocks = room[2 * d : 2 * d + block_count(count)]
+        fill(open_blocks, T(0))
+        t = descend(narrowed(z, r), np.float32(0), b, b, t, open_blocks)
+        t, y = _polish(z, r[:count], t, b, b)
+        scatter(x, m, bound, y, bmax, r, p)
+        return t
+    t = descend(x, m, b, b, t, bmax)
+    tol = 1e-5 if x.itemsize < 8 else 1e-9
+    w = 1.0
+    y = T(1)
+    for _ in range(40):
+        w = 1.0 + b * t
+        r0, r1 = row_mass(x, m, T(b / w), T(1.0 / b), bmax)
+        change = newton_step(t, r0, r1, b)
+        t = min(t + change, 0.0)
+        if abs(change) < tol * w:
+            # From the sums, not from w: that is 1 - (1 - w), and tiny in a long flat row.
+            y = T(math.exp(math.log1p(b * change / w) / b) / (r0 + change * r1 / w))
+            w += b * change
+            break
+    for k in range(bmax.size):
+        place = block_of(p, k)
+        if T(bmax[k] - m) * T(b / w) > -1:
+            _write(block_of(x, k), m, T(b / w), T(1.0 / b), y, place)
+        else:
+            place[:] = T(0)
+    return t

@@ -15,12 +15,15 @@ from numpy.typing import NDArray
 from sparsemap_np._kernels import _bisect, _fy, _loops, _slopes
 from sparsemap_np._kernels._argmax import argmax_row
 from sparsemap_np._kernels._budget import budget_row
-from sparsemap_np._kernels._entmax import entmax_row
+from sparsemap_np._kernels._compile import scalar
+from sparsemap_np._kernels._dense import dense_row
 from sparsemap_np._kernels._entmax15 import entmax15_row
-from sparsemap_np._kernels._loops import simplex_row
+from sparsemap_np._kernels._loops import everything, simplex_row
 from sparsemap_np._kernels._normmax import normmax_row
+from sparsemap_np._kernels._softmax import softmax_row
 from sparsemap_np._kernels._sparsemax import sparsemax_row
-from sparsemap_np._kernels._tsallis import softmax_row
+from sparsemap_np._kernels._steep import steep_row
+from sparsemap_np._kernels._tsallis import tsallis_row
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,8 @@ class Mapping:
     second for several short rows laid end to end, ``dpar_row(p, v, par) -> float``,
     ``label_loss_row(x, t, p, par, ref, lift) -> float``,
     ``soft_loss_row(x, y, scale, p, par, ref, lift) -> float``. ``alpha`` is the parameter of a
-    mapping that has only one, NaN otherwise.
+    mapping that has only one, NaN otherwise. ``serves(par)`` tells which parameters the row solver
+    takes; kernels leave the rows with others to the record that does.
     """
 
     name: str
@@ -42,6 +46,7 @@ class Mapping:
     row: Callable
     vjp_pair: tuple[Callable, Callable]
     soft_loss_row: Callable
+    serves: Callable = everything
     label_loss_row: Callable | None = None
     dpar_row: Callable | None = None
     bisect_row: Callable | None = None
@@ -53,7 +58,7 @@ class Mapping:
 
     @cached_property
     def forward(self) -> Callable:
-        return _loops.forward_loop(f"{self.name}.forward", self.row)
+        return _loops.forward_loop(f"{self.name}.forward", self.row, self.serves)
 
     @cached_property
     def bisect(self) -> Callable:
@@ -73,31 +78,41 @@ class Mapping:
 
     @cached_property
     def label_loss(self) -> Callable:
-        return _loops.label_loss_loop(f"{self.name}.label_loss", self.row, self.label_loss_row)
+        name = f"{self.name}.label_loss"
+        return _loops.label_loss_loop(name, self.row, self.label_loss_row, self.serves)
 
     @cached_property
     def bisect_label_loss(self) -> Callable:
         row = _loops.normalised(self.name, self.bisect_row)
         name = f"{self.name}.bisect_label_loss"
-        return _loops.label_loss_loop(name, row, self.label_loss_row)
+        return _loops.label_loss_loop(name, row, self.label_loss_row, everything)
 
     @cached_property
     def bisect_soft_loss(self) -> Callable:
         row = _loops.normalised(self.name, self.bisect_row)
-        return _loops.soft_loss_loop(f"{self.name}.bisect_soft_loss", row, self.soft_loss_row)
+        name = f"{self.name}.bisect_soft_loss"
+        return _loops.soft_loss_loop(name, row, self.soft_loss_row, everything)
 
     @cached_property
     def soft_loss(self) -> Callable:
-        return _loops.soft_loss_loop(f"{self.name}.soft_loss", self.row, self.soft_loss_row)
+        name = f"{self.name}.soft_loss"
+        return _loops.soft_loss_loop(name, self.row, self.soft_loss_row, self.serves)
 
 
-def _of_entmax(name: str, alpha: float, solve: Callable, vjp_pair: tuple) -> Mapping:
+def _of_entmax(
+    name: str,
+    alpha: float,
+    solve: Callable,
+    serves: Callable,
+    vjp_pair: tuple = _slopes.entmax_vjp,
+) -> Mapping:
     """A member of the entmax family, whose loss has one form for every alpha."""
     return Mapping(
         name=name,
         alpha=alpha,
         row=simplex_row(name, solve),
         vjp_pair=vjp_pair,
+        serves=serves,
         dpar_row=_slopes.entmax_dalpha,
         bisect_row=_bisect.entmax_bisect_row,
         label_loss_row=_fy.entmax_label_loss,
@@ -105,11 +120,51 @@ def _of_entmax(name: str, alpha: float, solve: Callable, vjp_pair: tuple) -> Map
     )
 
 
-SPARSEMAX = _of_entmax("sparsemax", 2.0, sparsemax_row, _slopes.sparsemax_vjp)
-ENTMAX15 = _of_entmax("entmax15", 1.5, entmax15_row, _slopes.entmax15_vjp)
-SOFTMAX = _of_entmax("softmax", 1.0, softmax_row, _slopes.entmax_vjp)
-ARGMAX = _of_entmax("argmax", math.inf, argmax_row, _slopes.entmax_vjp)
-ENTMAX = _of_entmax("entmax", math.nan, entmax_row, _slopes.entmax_vjp)
+# Which solver is exact where. `&` and `|` serve numbers in a kernel and arrays outside alike.
+
+
+@scalar
+def _is_2(alpha):
+    return alpha == 2.0
+
+
+@scalar
+def _is_15(alpha):
+    return alpha == 1.5
+
+
+@scalar
+def _is_1(alpha):
+    return alpha == 1.0
+
+
+@scalar
+def _is_inf(alpha):
+    return alpha == np.inf
+
+
+@scalar
+def _below_1(alpha):
+    return alpha < 1.0
+
+
+@scalar
+def _between_1_and_2(alpha):
+    return (alpha > 1.0) & (alpha < 2.0) & (alpha != 1.5)
+
+
+@scalar
+def _above_2(alpha):
+    return (alpha > 2.0) & (alpha < np.inf)
+
+
+SPARSEMAX = _of_entmax("sparsemax", 2.0, sparsemax_row, _is_2, _slopes.sparsemax_vjp)
+ENTMAX15 = _of_entmax("entmax15", 1.5, entmax15_row, _is_15, _slopes.entmax15_vjp)
+SOFTMAX = _of_entmax("softmax", 1.0, softmax_row, _is_1)
+ARGMAX = _of_entmax("argmax", math.inf, argmax_row, _is_inf)
+DENSE = _of_entmax("dense", math.nan, dense_row, _below_1)
+ENTMAX = _of_entmax("entmax", math.nan, tsallis_row, _between_1_and_2)
+STEEP = _of_entmax("steep", math.nan, steep_row, _above_2)
 NORMMAX = Mapping(
     name="normmax",
     alpha=math.nan,
@@ -130,7 +185,50 @@ BUDGET = Mapping(
     soft_loss_row=_fy.budget_soft_loss,
 )
 
-MAPPINGS = (SPARSEMAX, ENTMAX15, SOFTMAX, ARGMAX, ENTMAX, NORMMAX, BUDGET)
+ENTMAX_FAMILY = (SOFTMAX, ENTMAX15, SPARSEMAX, ARGMAX, ENTMAX, STEEP, DENSE)
+"""All alpha > 0, each served by one record; vjp, dalpha and bisection of ``ENTMAX`` take any."""
 
-BY_ALPHA = {mapping.alpha: mapping for mapping in (SOFTMAX, ENTMAX15, SPARSEMAX, ARGMAX)}
-"""Values of alpha whose kernel is smaller than ``ENTMAX`` and gives the same bits."""
+MAPPINGS = (*ENTMAX_FAMILY, NORMMAX, BUDGET)
+
+
+def _in_turn(kernels: list[Callable]) -> Callable:
+    """Run kernels over the same rows, each of which answers those that it serves."""
+
+    def run(*arguments):
+        for kernel in kernels:
+            kernel(*arguments)
+
+    return run
+
+
+@dataclass(frozen=True)
+class Family:
+    """Several records of the entmax family, for rows with different alphas."""
+
+    members: tuple[Mapping, ...]
+
+    @property
+    def forward(self) -> Callable:
+        return _in_turn([member.forward for member in self.members])
+
+    @property
+    def label_loss(self) -> Callable:
+        return _in_turn([member.label_loss for member in self.members])
+
+    @property
+    def soft_loss(self) -> Callable:
+        return _in_turn([member.soft_loss for member in self.members])
+
+    @property
+    def vjp(self) -> Callable:
+        return ENTMAX.vjp
+
+    @property
+    def jacobian(self) -> Callable:
+        return ENTMAX.jacobian
+
+
+def entmax_kernel(par: NDArray) -> Mapping | Family:
+    """The record whose solver serves these alphas, one for all rows or one a row."""
+    members = [m for m in ENTMAX_FAMILY if getattr(m.serves, "py_func", m.serves)(par).any()]
+    return members[0] if len(members) == 1 else Family(tuple(members))

@@ -222,7 +222,7 @@ def fenchel_young(name: str, alpha: float) -> FenchelYoung:
     else:
         bound = {"alpha": alpha}
         parameter = np.array([alpha], dtype=np.float64)
-        record = mappings.entmax_kernel(parameter) if name == "entmax" else entry.kernels
+        record = table.entmax_kernel(parameter) if name == "entmax" else entry.kernels
     return FenchelYoung(
         partial(entry.mapping, **bound), partial(entry.loss, **bound), record, parameter
     )

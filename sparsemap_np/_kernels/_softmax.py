@@ -1,0 +1,37 @@
+"""The member of the entmax family at alpha = 1."""
+
+import math
+
+import numpy as np
+
+from sparsemap_np._kernels._compile import fast, scalar
+from sparsemap_np._kernels._powers import exp_of_negative
+from sparsemap_np._kernels._scan import BLOCK, block_at
+
+
+@fast
+def _exponentials(x, top, p):
+    """Write exp(x - max); return the sum of those below 1, and how many are 1."""
+    T = type(x[0])
+    rest = T(0)
+    ones = T(0)
+    for j in range(x.size):
+        e = exp_of_negative(x[j] - top)
+        rest += e if e < T(1) else T(0)
+        ones += T(0) if e < T(1) else T(1)
+        p[j] = e
+    return np.float64(rest), np.float64(ones)
+
+
+@scalar
+def softmax_row(x, top, par, bmax, room, p):
+    """Softmax; returns log(p of the largest score), accurate also when that is nearly 0."""
+    T = type(x[0])
+    rest = -1.0
+    for start in range(0, x.size, BLOCK):
+        s, ones = _exponentials(block_at(x, start), T(top), block_at(p, start))
+        rest += s + ones
+    scale = T(1.0 / (1.0 + rest))
+    for j in range(x.size):
+        p[j] *= scale
+    return -math.log1p(rest)
