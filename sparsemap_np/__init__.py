@@ -46,6 +46,7 @@ _MODULES = {
         "NormmaxClassifier",
         "SparsemaxClassifier",
     ),
+    "_device": ("cuda_is_available", "cuda_stream"),
     "_show_versions": ("show_versions",),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
@@ -53,6 +54,8 @@ _HOME = {name: module for module, names in _MODULES.items() for name in names}
 __all__ = [*sorted(_HOME), "__version__"]
 
 if TYPE_CHECKING:
+    from sparsemap_np._device import cuda_is_available as cuda_is_available
+    from sparsemap_np._device import cuda_stream as cuda_stream
     from sparsemap_np._show_versions import show_versions as show_versions
     from sparsemap_np.gradients import *  # noqa: F403
     from sparsemap_np.linear_model import *  # noqa: F403

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 from numpy.typing import ArrayLike, NDArray
 
+from sparsemap_np._device import launcher, on_device
 from sparsemap_np._threads import run_tasks, thread_count
 
 _BLOCK_BYTES = 1 << 17
@@ -39,9 +40,15 @@ def compute_dtype(dtype: np.dtype) -> np.dtype:
 
 
 def as_scores(X: ArrayLike, name: str = "X") -> tuple[NDArray, np.dtype]:
-    """``X`` as an array of at least one dimension, and the dtype of results."""
-    X = np.asarray(X)
-    dtype = result_dtype(X.dtype, name)
+    """``X`` as an array of at least one dimension, and the dtype of results.
+
+    A device array stays what it is: `map_rows` and `reduce_rows` know where to send it.
+    """
+    if type(X) is not np.ndarray and on_device(X):
+        dtype = result_dtype(launcher().dtype_of(X, name), name)
+    else:
+        X = np.asarray(X)
+        dtype = result_dtype(X.dtype, name)
     if X.ndim == 0:
         raise ValueError(f"{name} is 0-dimensional: it must have at least one dimension")
     return X, dtype
@@ -49,8 +56,11 @@ def as_scores(X: ArrayLike, name: str = "X") -> tuple[NDArray, np.dtype]:
 
 def matching(array: ArrayLike, shape: tuple[int, ...], name: str, other: str) -> NDArray:
     """An array of real numbers that must have the shape of another argument."""
-    array = np.asarray(array)
-    result_dtype(array.dtype, name)
+    if type(array) is not np.ndarray and on_device(array):
+        result_dtype(launcher().dtype_of(array, name), name)
+    else:
+        array = np.asarray(array)
+        result_dtype(array.dtype, name)
     if array.shape != shape:
         raise ValueError(
             f"{name} has shape {array.shape}: it must have the shape of {other}, {shape}"
@@ -98,6 +108,8 @@ def as_parameter(
     axis: int,
 ) -> NDArray:
     """A per-row parameter as float64: (1,) for a scalar, else one value a row, in row order."""
+    if type(value) is not np.ndarray and on_device(value):
+        return launcher().parameter(value, name, shape, axis)
     try:
         raw = np.asarray(value)
         if raw.dtype.kind not in "fiub" and raw.dtype != object:
@@ -169,7 +181,8 @@ def _same_place(a: NDArray, b: NDArray) -> bool:
 
 
 def map_rows(
-    kernel: Callable,
+    mapping: Any,
+    operation: str,
     inputs: Sequence[NDArray],
     parameters: Sequence[Any],
     dtype: np.dtype,
@@ -177,11 +190,16 @@ def map_rows(
     out: NDArray | None = None,
     cost: float = 1.0,
 ) -> NDArray:
-    """``kernel(*inputs, *parameters, result, start, stop)`` over all rows along ``axis``.
+    """An operation of a mapping on all rows along ``axis``.
 
-    ``inputs`` have one common shape, which the result takes; a parameter that is an array longer
-    than one holds a value for each row. ``cost`` is a guess of the nanoseconds per score.
+    On the processor that is the kernel ``mapping.operation(*inputs, *parameters, result, start,
+    stop)``; device arrays go to the kernel of the same name there. ``inputs`` have one common
+    shape, which the result takes; a parameter that is an array longer than one holds a value for
+    each row. ``cost`` is a guess of the nanoseconds per score.
     """
+    if type(inputs[0]) is not np.ndarray:
+        return launcher().map_rows(mapping.name, operation, inputs, parameters, dtype, axis, out)
+    kernel = getattr(mapping, operation)
     shape = inputs[0].shape
     check_out(out, shape, dtype)
     result = np.empty(shape, dtype) if out is None else out
@@ -192,7 +210,7 @@ def map_rows(
     if out is not None and any(
         np.may_share_memory(out, a) and not _same_place(out, a) for a in inputs
     ):
-        result[...] = map_rows(kernel, inputs, parameters, dtype, axis, cost=cost)
+        result[...] = map_rows(mapping, operation, inputs, parameters, dtype, axis, cost=cost)
         return result
     if plain:
         d = shape[-1]
@@ -204,18 +222,26 @@ def map_rows(
 
 
 def reduce_rows(
-    kernel: Callable,
+    mapping: Any,
+    operation: str,
     inputs: Sequence[NDArray],
     parameters: Sequence[Any],
     work: np.dtype,
     axis: int,
-    dtype: Any,
+    dtype: np.dtype,
     cost: float = 1.0,
 ) -> NDArray:
-    """Like ``map_rows`` for a kernel whose result is one number a row (length 1 along axis)."""
+    """Like ``map_rows`` for a kernel whose result is one number a row (length 1 along axis).
+
+    Kernels count in int64 and sum in float64.
+    """
+    if type(inputs[0]) is not np.ndarray:
+        return launcher().reduce_rows(mapping, operation, inputs, parameters, dtype, axis)
+    kernel = getattr(mapping, operation)
     shape = inputs[0].shape
     lead = shape[:axis] + shape[axis + 1 :]
-    result = np.zeros(int(np.prod(lead, dtype=np.int64)), dtype)
+    wide = np.int64 if dtype.kind == "i" else np.float64
+    result = np.zeros(int(np.prod(lead, dtype=np.int64)), wide)
     d = shape[axis]
     if d and result.size:
         if all(_is_plain(a, work, axis) for a in inputs):
@@ -223,7 +249,8 @@ def reduce_rows(
             run_ranges(kernel, (*rows, *parameters, result), result.size, d * cost)
         else:
             _map_blocks(kernel, inputs, parameters, work, axis, result, cost, per_row=True)
-    return np.expand_dims(result.reshape(lead), axis)
+    with np.errstate(all="ignore"):
+        return np.expand_dims(result.reshape(lead), axis).astype(dtype, copy=False)
 
 
 def run_ranges(kernel: Callable, arguments: tuple, n: int, row_ns: float) -> None:

@@ -50,7 +50,7 @@ def _product(mapping, dP, P, par, axis, name="dP"):
     """J dP, in P's dtype."""
     P, dtype = as_scores(P, "P")
     dP = matching(dP, P.shape, name, "P")
-    return map_rows(mapping.vjp, (dP, P), (par,), dtype, as_axis(axis, P.ndim), cost=2.0)
+    return map_rows(mapping, "vjp", (dP, P), (par,), dtype, as_axis(axis, P.ndim), cost=2.0)
 
 
 def _parameter_gradient(mapping, dP, P, par, axis):
@@ -59,9 +59,7 @@ def _parameter_gradient(mapping, dP, P, par, axis):
     dP = matching(dP, P.shape, "dP", "P")
     axis = as_axis(axis, P.ndim)
     work = compute_dtype(dtype)
-    value = reduce_rows(mapping.dpar, (dP, P), (par,), work, axis, np.float64, 30.0)
-    with np.errstate(all="ignore"):
-        return value.astype(dtype)
+    return reduce_rows(mapping, "dpar", (dP, P), (par,), work, axis, dtype, 30.0)
 
 
 def _dense(mapping, P, par, axis):

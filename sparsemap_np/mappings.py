@@ -14,8 +14,7 @@ from sparsemap_np._arrays import (
     map_rows,
     reduce_rows,
 )
-from sparsemap_np._kernels import table
-from sparsemap_np._kernels._loops import support_size as _support_size
+from sparsemap_np._kernels import _loops, table
 
 __all__ = [
     "budget_bisect",
@@ -29,17 +28,17 @@ __all__ = [
 
 
 def _forward(mapping, X, dtype, par, axis, out, cost=1.0):
-    return map_rows(mapping.forward, (X,), (par,), dtype, axis, out, cost)
+    return map_rows(mapping, "forward", (X,), (par,), dtype, axis, out, cost)
 
 
 def _bisect(mapping, X, dtype, par, axis, out, n_iter, normalise, cost):
     options = (par, n_iter, normalise)
-    return map_rows(mapping.bisect, (X,), options, dtype, axis, out, cost * n_iter)
+    return map_rows(mapping, "bisect", (X,), options, dtype, axis, out, cost * n_iter)
 
 
 def _with_support_size(P, axis):
-    work = compute_dtype(P.dtype)
-    return P, reduce_rows(_support_size, (P,), (), work, axis, np.int64)
+    work = compute_dtype(as_scores(P, "out")[1])
+    return P, reduce_rows(_loops, "support_size", (P,), (), work, axis, np.dtype(np.int64))
 
 
 @overload

@@ -206,6 +206,7 @@ class Family:
     """Several records of the entmax family, for rows with different alphas."""
 
     members: tuple[Mapping, ...]
+    name: str = "family"
 
     @property
     def forward(self) -> Callable:
@@ -230,5 +231,7 @@ class Family:
 
 def entmax_kernel(par: NDArray) -> Mapping | Family:
     """The record whose solver serves these alphas, one for all rows or one a row."""
+    if not isinstance(par, np.ndarray):  # values on a device, which nobody has looked at
+        return Family(ENTMAX_FAMILY)
     members = [m for m in ENTMAX_FAMILY if getattr(m.serves, "py_func", m.serves)(par).any()]
     return members[0] if len(members) == 1 else Family(tuple(members))
