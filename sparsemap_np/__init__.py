@@ -43,8 +43,11 @@ _MODULES = {
     "linear_model": (
         "EntmaxClassifier",
         "FenchelYoungClassifier",
+        "FenchelYoungClassifierCV",
+        "KSubsetsClassifier",
         "NormmaxClassifier",
         "SparsemaxClassifier",
+        "fenchel_young_path",
     ),
     "_device": ("cuda_is_available", "cuda_stream"),
     "_show_versions": ("show_versions",),

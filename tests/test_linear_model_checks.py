@@ -11,9 +11,7 @@ SCRIPT = """
 import sys, warnings
 warnings.simplefilter("ignore")
 import pandas
-from sparsemap_np import (
-    EntmaxClassifier, FenchelYoungClassifier, NormmaxClassifier, SparsemaxClassifier
-)
+from sparsemap_np import *
 from sklearn.utils import estimator_checks as checks
 
 estimator = eval(sys.argv[1])
@@ -39,6 +37,8 @@ print("done")
         "SparsemaxClassifier()",
         "EntmaxClassifier()",
         "NormmaxClassifier()",
+        "KSubsetsClassifier()",
+        "KSubsetsClassifier(budget='mean')",
     ],
 )
 def test_check_estimator(estimator):

@@ -12,10 +12,16 @@ from sparsemap_np.linear_model._classifiers import (
     NormmaxClassifier,
     SparsemaxClassifier,
 )
+from sparsemap_np.linear_model._cv import FenchelYoungClassifierCV
+from sparsemap_np.linear_model._ksubsets import KSubsetsClassifier
+from sparsemap_np.linear_model._path import fenchel_young_path
 
 __all__ = [
     "EntmaxClassifier",
     "FenchelYoungClassifier",
+    "FenchelYoungClassifierCV",
+    "KSubsetsClassifier",
     "NormmaxClassifier",
     "SparsemaxClassifier",
+    "fenchel_young_path",
 ]
