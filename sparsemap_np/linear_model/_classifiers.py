@@ -7,8 +7,10 @@ from typing import Any, ClassVar
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from sparsemap_np.linear_model._alpha import check_alpha_bounds, learn_alpha
 from sparsemap_np.linear_model._base import BaseFenchelYoungClassifier
 from sparsemap_np.linear_model._losses import LOSS_NAMES, FenchelYoung, fenchel_young
+from sparsemap_np.linear_model._problem import Problem
 
 
 class FenchelYoungClassifier(BaseFenchelYoungClassifier):
@@ -191,17 +193,45 @@ class EntmaxClassifier(BaseFenchelYoungClassifier):
 
     Parameters
     ----------
-    alpha : float, default=1.5
+    alpha : float or "learn", default=1.5
         Any alpha > 0: up to 1 (logistic regression) probabilities are dense, above they have
-        zeros, and more of them as alpha grows (2 is sparsemax).
+        zeros, and more of them as alpha grows (2 is sparsemax). "learn" finds it, see Notes.
     C, l1_ratio, tol, fit_intercept, class_weight, solver, max_iter, warm_start, verbose, \
 random_state
-        See `FenchelYoungClassifier`, as for the attributes.
+        See `FenchelYoungClassifier`. `random_state` chooses the rows held out to learn alpha.
+    alpha_bounds : tuple of two floats, default=(1.0, 2.0)
+        Least and largest alpha to learn: from softmax to sparsemax.
+    validation_fraction : float, default=0.2
+        Share of the rows held out to learn alpha.
+
+    Attributes
+    ----------
+    alpha_ : float
+        The alpha of the model, given or learned.
+    alpha_path_ : ndarray of shape (n_points,)
+        Only with ``alpha="learn"``: the alphas that were tried, in their order.
+    alpha_scores_ : ndarray of shape (n_points,)
+        Only with ``alpha="learn"``: Brier's score of the held-out rows for each of them.
+    classes_, coef_, intercept_, n_iter_, n_features_in_, feature_names_in_
+        As in `FenchelYoungClassifier`.
 
     See Also
     --------
     FenchelYoungClassifier : Any loss.
+    FenchelYoungClassifierCV : Chooses among given alphas by cross-validation.
     sparsemap_np.entmax : The mapping.
+
+    Notes
+    -----
+    With ``alpha="learn"`` part of the rows is held out. The model is fitted to the others and
+    the held-out predictions are scored by Brier's score, in turns with a step of alpha along the
+    derivative of that score; the derivative takes into account how the fit changes with alpha.
+    The search ends at a local minimum or at a bound, and the best alpha is fitted to all rows.
+    Which rows are held out depends on `random_state` and on what the rows contain, not on their
+    order or repetition.
+
+    The losses themselves cannot choose alpha: each alpha defines another loss, on another scale.
+    Brier's score is proper, means the same for every alpha, and is finite at zeros.
 
     Examples
     --------
@@ -216,12 +246,14 @@ random_state
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseFenchelYoungClassifier._parameter_constraints,
-        "alpha": [Interval(Real, 0, None, closed="right")],
+        "alpha": [Interval(Real, 0, None, closed="right"), StrOptions({"learn"})],
+        "alpha_bounds": ["array-like"],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
     }
 
     def __init__(
         self,
-        alpha: float = 1.5,
+        alpha: Any = 1.5,
         *,
         C: float = 1.0,
         l1_ratio: float = 0.0,
@@ -233,6 +265,8 @@ random_state
         warm_start: bool = False,
         verbose: int = 0,
         random_state: Any = None,
+        alpha_bounds: Any = (1.0, 2.0),
+        validation_fraction: float = 0.2,
     ) -> None:
         super().__init__(
             C=C,
@@ -247,9 +281,28 @@ random_state
             random_state=random_state,
         )
         self.alpha = alpha
+        self.alpha_bounds = alpha_bounds
+        self.validation_fraction = validation_fraction
 
     def _fenchel_young(self) -> FenchelYoung:
-        return fenchel_young("entmax", self.alpha)
+        return fenchel_young("entmax", getattr(self, "alpha_", self.alpha))
+
+    def _prepare(self, problem: Problem) -> FenchelYoung:
+        for name in ("alpha_path_", "alpha_scores_"):
+            self.__dict__.pop(name, None)
+        if isinstance(self.alpha, str):
+            path = learn_alpha(
+                problem,
+                check_alpha_bounds(self.alpha_bounds),
+                self.validation_fraction,
+                self.random_state,
+                self._solver_options(self.C),
+            )
+            self.alpha_path_, self.alpha_scores_ = path.alphas, path.scores
+            self.alpha_ = path.best
+        else:
+            self.alpha_ = float(self.alpha)
+        return self._fenchel_young()
 
 
 class NormmaxClassifier(BaseFenchelYoungClassifier):
