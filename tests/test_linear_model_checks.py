@@ -37,6 +37,9 @@ print("done")
         "SparsemaxClassifier()",
         "EntmaxClassifier()",
         "NormmaxClassifier()",
+        "EntmaxClassifier('learn')",
+        # That weights are repetition is asked to 1e-7: under penalties that leave less freedom.
+        "FenchelYoungClassifierCV([0.01, 0.1], [1.0, 2.0], solver='newton', cv=3)",
         "KSubsetsClassifier()",
         "KSubsetsClassifier(budget='mean')",
     ],
