@@ -14,21 +14,32 @@ from numpy.lib.array_utils import normalize_axis_index
 from numpy.typing import ArrayLike, NDArray
 
 from sparsemap_np._device import launcher, on_device
+from sparsemap_np._kernels._transpose import transpose
 from sparsemap_np._threads import run_tasks, thread_count
 
-_BLOCK_BYTES = 1 << 17
-"""Scratch of a block of rows that has to be copied: it should stay in the second-level cache."""
+_SCRATCH_BYTES = 7 << 17
+"""Room for blocks of rows that have to be copied, all threads together: under 1 MB."""
+
+_LINE_BYTES = 64
+"""Rows that lie across the memory are copied at least so many bytes wide, a cache line: a narrower
+block would read each line several times. Rows of more than some 10000 scores pay for it in room."""
 
 _SERIAL_NS = 150_000
 """Below this much work threads cost more than they bring."""
 
 
+_FLOAT32 = np.dtype(np.float32)
+_FLOAT64 = np.dtype(np.float64)
+
+
 def result_dtype(dtype: np.dtype, name: str = "X") -> np.dtype:
     """Dtype of the result for scores of ``dtype``."""
+    if dtype is _FLOAT64 or dtype is _FLOAT32:
+        return dtype
     if dtype.kind == "f":
-        return np.dtype(dtype.newbyteorder("=")) if dtype.itemsize <= 8 else np.dtype(np.float64)
+        return np.dtype(dtype.newbyteorder("=")) if dtype.itemsize <= 8 else _FLOAT64
     if dtype.kind in "iub":
-        return np.dtype(np.float64)
+        return _FLOAT64
     raise TypeError(
         f"{name} has dtype {dtype}: it must hold real numbers (floats, integers or booleans)"
     )
@@ -36,7 +47,7 @@ def result_dtype(dtype: np.dtype, name: str = "X") -> np.dtype:
 
 def compute_dtype(dtype: np.dtype) -> np.dtype:
     """Dtype that kernels work in for results of ``dtype``: there is no float16 in Numba."""
-    return np.dtype(np.float32) if dtype.itemsize < 8 else np.dtype(np.float64)
+    return _FLOAT32 if dtype.itemsize < 8 else _FLOAT64
 
 
 def as_scores(X: ArrayLike, name: str = "X") -> tuple[NDArray, np.dtype]:
@@ -102,12 +113,14 @@ def as_count(value: int | None, name: str) -> int | None:
 def as_parameter(
     value: ArrayLike,
     name: str,
-    valid: Callable[[NDArray], NDArray],
+    valid: Callable[[Any], Any],
     allowed: str,
     shape: tuple[int, ...],
     axis: int,
 ) -> NDArray:
     """A per-row parameter as float64: (1,) for a scalar, else one value a row, in row order."""
+    if type(value) in (float, int) and valid(value):
+        return np.array([value], np.float64)
     if type(value) is not np.ndarray and on_device(value):
         return launcher().parameter(value, name, shape, axis)
     try:
@@ -148,14 +161,22 @@ def for_kernel(array: NDArray) -> NDArray:
     return array if array.flags.writeable else np.asarray(_Writable(array))
 
 
-def _is_plain(array: NDArray, dtype: np.dtype, axis: int) -> bool:
-    return (
-        array.dtype == dtype
-        and array.dtype.isnative
-        and axis == array.ndim - 1
-        and array.flags.c_contiguous
-        and array.flags.aligned
-    )
+def _plain_rows(array: NDArray, dtype: np.dtype, axis: int) -> NDArray | None:
+    """The array itself as the (n, d) that kernels take, None where it has to be copied for that.
+
+    Written for speed, like ``map_rows``: one row of ten scores takes 3 to 4 us in all.
+    """
+    # Dtypes of different byte orders are not equal.
+    if axis != array.ndim - 1 or not (array.dtype is dtype or array.dtype == dtype):
+        return None
+    flags = array.flags
+    if not flags.carray:  # contiguous, aligned and writeable at once
+        if not (flags.c_contiguous and flags.aligned):
+            return None
+        array = for_kernel(array)
+    if axis == 1:
+        return array
+    return array[None] if axis == 0 else array.reshape(-1, array.shape[-1])
 
 
 def check_out(out: NDArray | None, shape: tuple[int, ...], dtype: np.dtype) -> None:
@@ -201,23 +222,26 @@ def map_rows(
         return launcher().map_rows(mapping.name, operation, inputs, parameters, dtype, axis, out)
     kernel = getattr(mapping, operation)
     shape = inputs[0].shape
-    check_out(out, shape, dtype)
-    result = np.empty(shape, dtype) if out is None else out
+    if out is None:
+        result = np.empty(shape, dtype)
+    else:
+        check_out(out, shape, dtype)
+        result = out
+        if any(np.may_share_memory(out, a) and not _same_place(out, a) for a in inputs):
+            result[...] = map_rows(mapping, operation, inputs, parameters, dtype, axis, cost=cost)
+            return result
     if result.size == 0:
         return result
     work = compute_dtype(dtype)
-    plain = _is_plain(result, work, axis) and all(_is_plain(a, work, axis) for a in inputs)
-    if out is not None and any(
-        np.may_share_memory(out, a) and not _same_place(out, a) for a in inputs
-    ):
-        result[...] = map_rows(mapping, operation, inputs, parameters, dtype, axis, cost=cost)
-        return result
-    if plain:
-        d = shape[-1]
-        rows = [for_kernel(a).reshape(-1, d) for a in inputs]
-        run_ranges(kernel, (*rows, *parameters, result.reshape(-1, d)), len(rows[0]), d * cost)
-    else:
-        _map_blocks(kernel, inputs, parameters, work, axis, result, cost, per_row=False)
+    target = _plain_rows(result, work, axis)
+    arguments = []
+    for a in inputs:
+        rows = _plain_rows(a, work, axis)
+        if target is None or rows is None:
+            _map_blocks(kernel, inputs, parameters, work, axis, result, cost, per_row=False)
+            return result
+        arguments.append(rows)
+    run_ranges(kernel, (*arguments, *parameters, target), len(target), shape[-1] * cost)
     return result
 
 
@@ -244,11 +268,11 @@ def reduce_rows(
     result = np.zeros(int(np.prod(lead, dtype=np.int64)), wide)
     d = shape[axis]
     if d and result.size:
-        if all(_is_plain(a, work, axis) for a in inputs):
-            rows = [for_kernel(a).reshape(-1, d) for a in inputs]
-            run_ranges(kernel, (*rows, *parameters, result), result.size, d * cost)
-        else:
+        rows = [_plain_rows(a, work, axis) for a in inputs]
+        if any(r is None for r in rows):
             _map_blocks(kernel, inputs, parameters, work, axis, result, cost, per_row=True)
+        else:
+            run_ranges(kernel, (*rows, *parameters, result), result.size, d * cost)
     with np.errstate(all="ignore"):
         return np.expand_dims(result.reshape(lead), axis).astype(dtype, copy=False)
 
@@ -284,6 +308,55 @@ def _blocks(lead: tuple[int, ...], rows: int) -> list[tuple[tuple, int, int]]:
     return boxes
 
 
+class _Lines:
+    """An array seen as rows along one axis, copied to and from contiguous blocks of rows."""
+
+    def __init__(self, array: NDArray, axis: int, work: np.dtype) -> None:
+        self._moved = np.moveaxis(array, axis, -1)
+        self._flat = None
+        flags = array.flags
+        if array.dtype == work and flags.aligned and flags.forc:
+            self._flat = for_kernel(array).ravel(order="K")
+            self._origin = array.__array_interface__["data"][0]
+
+    @property
+    def lead(self) -> tuple[int, ...]:
+        return self._moved.shape[:-1]
+
+    def _across(self, view: NDArray, n: int, d: int) -> tuple[int, int] | None:
+        """First index and step, in the flat array, of rows that lie across the memory."""
+        if self._flat is None:
+            return None
+        try:
+            view = view.reshape((n, d), copy=False)
+        except ValueError:
+            return None
+        size = view.itemsize
+        if view.strides[0] != size or view.strides[1] < size:
+            return None
+        return (view.__array_interface__["data"][0] - self._origin) // size, view.strides[1] // size
+
+    def read(self, box: tuple, block: NDArray) -> None:
+        """Copy the rows in ``box`` to ``block`` (n, d)."""
+        view = self._moved[box]
+        where = self._across(view, *block.shape)
+        if where is None:
+            np.copyto(block.reshape(view.shape), view, casting="unsafe")
+        else:
+            n, d = block.shape
+            transpose(self._flat, *where, block.reshape(-1), 0, d, n, d)
+
+    def write(self, box: tuple, block: NDArray) -> None:
+        """Copy ``block`` to the rows in ``box``."""
+        view = self._moved[box]
+        where = self._across(view, *block.shape)
+        if where is None:
+            np.copyto(view, block.reshape(view.shape), casting="same_kind")
+        else:
+            n, d = block.shape
+            transpose(block.reshape(-1), 0, d, self._flat, *where, d, n)
+
+
 def _map_blocks(
     kernel: Callable,
     inputs: Sequence[NDArray],
@@ -298,31 +371,38 @@ def _map_blocks(
 
     ``result`` has the inputs' shape or, with ``per_row``, is flat with one number a row.
     """
-    sources = [np.moveaxis(a, axis, -1) for a in inputs]
-    *lead, d = sources[0].shape
-    target = None if per_row else np.moveaxis(result, axis, -1)
-    boxes = _blocks(tuple(lead), max(16, _BLOCK_BYTES // (d * work.itemsize)))
+    sources = [_Lines(a, axis, work) for a in inputs]
+    target = None if per_row else _Lines(result, axis, work)
+    d = inputs[0].shape[axis]
+    # A kernel with one input may write over it.
+    count = len(inputs) + (target is not None and len(inputs) > 1)
+    serial = inputs[0].size * cost < _SERIAL_NS
+    share = _SCRATCH_BYTES // (1 if serial else thread_count()) // count
+    lines = max(1, share // (d * _LINE_BYTES))
+    boxes = _blocks(sources[0].lead, lines * (_LINE_BYTES // work.itemsize))
+    height = max(stop - start for _, start, stop in boxes)
+    spare: list[NDArray] = []
 
     @np.errstate(all="ignore")  # a cast to float16 may underflow, and that is its right answer
     def task(number: int) -> None:
         box, start, stop = boxes[number]
         n = stop - start
-        blocks = []
-        for source in sources:
-            view = source[box]
-            block = np.empty((n, d), work)
-            np.copyto(block.reshape(view.shape), view, casting="unsafe")
-            blocks.append(block)
+        try:
+            scratch = spare.pop()
+        except IndexError:
+            scratch = np.empty((count, height * d), work)
+        blocks = [part[: n * d].reshape(n, d) for part in scratch]
+        for source, block in zip(sources, blocks, strict=False):
+            source.read(box, block)
         own = [p[start:stop] if isinstance(p, np.ndarray) and p.size > 1 else p for p in parameters]
         if target is None:
             kernel(*blocks, *own, result[start:stop], 0, n)
         else:
-            answer = np.empty((n, d), work)
-            kernel(*blocks, *own, answer, 0, n)
-            place = target[box]
-            np.copyto(place, answer.reshape(place.shape), casting="same_kind")
+            kernel(*blocks[: len(inputs)], *own, blocks[-1], 0, n)
+            target.write(box, blocks[-1])
+        spare.append(scratch)
 
-    if inputs[0].size * cost < _SERIAL_NS:
+    if serial:
         for number in range(len(boxes)):
             task(number)
     else:
