@@ -8,7 +8,6 @@ A stretch is only an address and a length. It must not outlive its array, and in
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
-from numba.np.arrayobj import make_array, populate_array
 
 from sparsemap_np._kernels._compile import INLINE
 
@@ -18,6 +17,9 @@ def _borrowed(typing_context, array, start, size):
     flat = types.Array(array.dtype, 1, "C", readonly=not array.mutable, aligned=array.aligned)
 
     def generate(context, builder, signature, arguments):
+        # Here, not above: this module is a quarter of a second of Numba's own.
+        from numba.np.arrayobj import make_array, populate_array
+
         source = make_array(array)(context, builder, arguments[0])
         view = make_array(flat)(context, builder)
         itemsize = context.get_constant(
