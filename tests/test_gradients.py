@@ -66,6 +66,62 @@ def test_vjp_is_exact_at_the_given_output(mapping, dtype, scale):
     np.testing.assert_array_equal(mapping.jvp(dP, P), got)
 
 
+def long_vjp(mapping, v, p):
+    """The formulas of the docstrings in extended precision, with the room of ``pulled``."""
+    v, p = v.astype(np.longdouble), p.astype(np.longdouble)
+    on = p > 0
+    if mapping.kind == "normmax":
+        a = np.longdouble(mapping.param)
+        norm = (p[on] ** a).sum() ** (1 / a)
+        w = np.where(on, norm / (a - 1) * np.where(on, p / norm, 1) ** (2 - a), 0)
+        u = v - (p * v)[on].sum()
+        J = np.abs(w) * np.abs(u) + p * (w * np.abs(u)).sum() + np.abs(v).max() * (w + p * w.sum())
+        return w * u - p * (w * u).sum(), J
+    on &= (p < 1) | (mapping.kind != "budget")
+    power = 0 if mapping.kind == "budget" else 2 - np.longdouble(mapping.param)
+    s = np.where(on, np.where(on, p, 1) ** power, 0)
+    share = s / max(s.sum(), np.longdouble(1e-300))
+    gaps = v[:, None] - v  # summed, because v minus its mean would cancel
+    return s * (gaps @ share), s * (np.abs(gaps) @ share)
+
+
+LENGTHS = (1, 2, 3, 15, 16, 17, 31, 40, 127, 128, 129, 300, 1000)
+IN_FORMULAS = [m for m in NAMES if m.kind != "entmax" or m.param <= 2]
+IN_FORMULAS += [m for m in MAPPINGS if m.name == "entmax_bisect" and m.param in (0.9, 1.25, 1.7)]
+
+
+@pytest.mark.parametrize("mapping", IN_FORMULAS, ids=str)
+@each_dtype
+@pytest.mark.parametrize("offset", [0, 30])
+def test_rows_of_every_length(mapping, dtype, offset):
+    """Rows side by side and alone, in one block and in several, some without support."""
+    rng = np.random.default_rng(0)
+    info = np.finfo(dtype)
+    for d in LENGTHS:
+        n = 35 if d <= 17 else 3
+        X = rng.normal(size=(n, d))
+        X[1::3] *= 4
+        X[:, 130:270] -= 50  # a block between others that holds nothing
+        X = X.astype(dtype)
+        P = mapping(X)
+        dP = (offset + rng.normal(size=(n, d))).astype(dtype)
+        dP[(P == 0) & (rng.random((n, d)) < 0.1)] = np.nan  # never looked at
+        got = mapping.vjp(dP, P)
+        for i in range(n):
+            exact, room = long_vjp(mapping, np.where(P[i] == 0, 0, dP[i]), P[i])
+            bound = 64 * info.eps * room + info.tiny
+            assert (np.abs(got[i] - exact) <= bound)[P[i] > 0].all(), (d, i)
+            np.testing.assert_array_equal(got[i][P[i] == 0], 0)
+            np.testing.assert_array_equal(mapping.vjp(dP[i], P[i]), got[i])
+        for j in {0, d // 2, d - 1}:
+            bad = P.copy()
+            bad[1 % n, j] = np.nan
+            again = mapping.vjp(dP, bad)
+            assert np.isnan(again[1 % n]).all()
+            keep = np.arange(n) != 1 % n
+            np.testing.assert_array_equal(again[keep], got[keep])
+
+
 @pytest.mark.parametrize("alpha", [2.5, 3, 10, 30])
 @each_dtype
 def test_tiny_probabilities_at_large_alpha(alpha, dtype):

@@ -13,7 +13,7 @@ that a row has the same bits in any company.
 import numpy as np
 
 from sparsemap_np._kernels._compile import element, row_function, scalar, sums
-from sparsemap_np._kernels._scan import BLOCK, block_count, fill
+from sparsemap_np._kernels._scan import BLOCK, block_count, block_of, fill, vacant
 from sparsemap_np._kernels._views import stretch
 
 SHORT = 16
@@ -62,14 +62,6 @@ def _moment(s, v, mean):
     total = type(s[0])(0)
     for j in range(s.size):
         total += _weighed(s[j], v[j], mean)
-    return total
-
-
-@sums
-def _total(p):
-    total = type(p[0])(0)
-    for j in range(p.size):
-        total += p[j]
     return total
 
 
@@ -128,8 +120,8 @@ def _side_by_side(v, d, work, dx):
             dx[r * d + j] = work[j * WIDTH + r]
 
 
-def centred(name, slope):
-    """The row function and the function of several short rows for ``slope(p, par)``.
+def slope_loop(name, slope):
+    """``s = slope(p, par)`` over any number of rows.
 
     ``slope`` is an element for p in [0, 1], 0 at 0 and NaN at NaN.
     """
@@ -140,6 +132,12 @@ def centred(name, slope):
         for j in range(p.size):
             s[j] = slope(zero if p[j] <= zero else p[j], par)
 
+    return slopes
+
+
+def centred(name, slopes):
+    """The function of one long row and that of several short ones for ``slopes(p, par, s)``."""
+
     @row_function(f"{name}.vjp_rows")
     def rows(p, v, par, d, work, dx):
         slopes(p, par, dx)
@@ -149,22 +147,17 @@ def centred(name, slope):
     def row(p, v, par, work, dx):
         T = type(dx[0])
         d = p.size
-        if d <= SHORT:
-            rows(p, v, par, d, work, dx)
-            return
         mass = 0.0
         moment = 0.0
         for k in range(block_count(d)):
-            start = k * BLOCK
-            size = min(BLOCK, d - start)
-            q = stretch(p, start, size)
-            s = stretch(dx, start, size)
+            q = block_of(p, k)
+            s = block_of(dx, k)
             work[k] = 0
-            if d > BLOCK and _total(q) == T(0):
+            if d > BLOCK and vacant(q):
                 fill(s, T(0))
                 continue
             slopes(q, par, s)
-            block_mass, block_moment = _mass_and_moment(s, stretch(v, start, size))
+            block_mass, block_moment = _mass_and_moment(s, block_of(v, k))
             work[k] = block_mass
             mass += block_mass
             moment += block_moment
@@ -175,14 +168,10 @@ def centred(name, slope):
         moment = 0.0
         for k in range(block_count(d)):
             if work[k] > T(0):
-                start = k * BLOCK
-                size = min(BLOCK, d - start)
-                moment += _moment(stretch(dx, start, size), stretch(v, start, size), mean)
+                moment += _moment(block_of(dx, k), block_of(v, k), mean)
         rest = _clear(T(moment / mass))
         for k in range(block_count(d)):
             if work[k] > T(0):
-                start = k * BLOCK
-                size = min(BLOCK, d - start)
-                _write(stretch(dx, start, size), stretch(v, start, size), mean, rest)
+                _write(block_of(dx, k), block_of(v, k), mean, rest)
 
     return row, rows

@@ -6,9 +6,12 @@ All arrays are C-contiguous: X, P (n, d), ``par`` (n,) or, for one parameter for
 import numpy as np
 
 from sparsemap_np._kernels._centre import SHORT, WIDTH, room
-from sparsemap_np._kernels._compile import kernel, row_function, scalar
-from sparsemap_np._kernels._scan import block_count, scan, special_row, work_size
+from sparsemap_np._kernels._compile import kernel, row_function, scalar, sums
+from sparsemap_np._kernels._scan import block_count, fill, scan, special_row, work_size
 from sparsemap_np._kernels._views import stretch
+
+_EXACT = 8192
+"""Ones are counted in the row's own type, to fill the lanes; so many of them exactly."""
 
 
 @scalar
@@ -79,16 +82,17 @@ def vjp_loop(name, row, rows):
     def vjp(dP, P, par, dX, start, stop):
         d = P.shape[1]
         work = np.empty(room(d), dX.dtype)
-        if par.size == 1 and d <= SHORT:
-            for i in range(start, stop, WIDTH):
-                size = min(WIDTH, stop - i) * d
-                p = stretch(P, i * d, size)
-                rows(p, stretch(dP, i * d, size), par[0], d, work, stretch(dX, i * d, size))
-            return
         step = 1 if par.size > 1 else 0
-        for i in range(start, stop):
-            v = stretch(dP, i * d, d)
-            row(stretch(P, i * d, d), v, par[i * step], work, stretch(dX, i * d, d))
+        height = WIDTH if par.size == 1 and d <= SHORT else 1
+        for i in range(start, stop, height):
+            size = min(height, stop - i) * d
+            p = stretch(P, i * d, size)
+            v = stretch(dP, i * d, size)
+            dx = stretch(dX, i * d, size)
+            if d <= SHORT:
+                rows(p, v, par[i * step], d, work, dx)
+            else:
+                row(p, v, par[i * step], work, dx)
 
     return vjp
 
@@ -106,7 +110,7 @@ def dpar_loop(name, row):
     return dpar
 
 
-def jacobian_loop(name, row):
+def jacobian_loop(name, row, rows):
     """``J[i]`` dense, a column at a time."""
 
     @kernel(name)
@@ -116,9 +120,14 @@ def jacobian_loop(name, row):
         work = np.empty(room(d), P.dtype)
         unit = np.zeros(d, P.dtype)
         for i in range(start, stop):
+            p = stretch(P, i * d, d)
             for k in range(d):
                 unit[k] = 1
-                row(P[i], unit, par[i * step], work, J[i, k])
+                column = stretch(J, (i * d + k) * d, d)
+                if d <= SHORT:
+                    rows(p, unit, par[i * step], d, work, column)
+                else:
+                    row(p, unit, par[i * step], work, column)
                 unit[k] = 0
 
     return jacobian
@@ -130,6 +139,34 @@ def _infinite_loss(p, ref, on_target):
     if p[0] != p[0]:
         return np.nan
     return 0.0 if ref == np.inf and on_target else np.inf
+
+
+@sums
+def _count_positive(p):
+    count = 0
+    for start in range(0, p.size, _EXACT):
+        part = stretch(p, start, min(_EXACT, p.size - start))
+        positive = type(p[0])(0)
+        for j in range(part.size):
+            positive += type(p[0])(1) if part[j] > 0 else type(p[0])(0)
+        count += int(positive)
+    return count
+
+
+@sums
+def _scale_and_count(p, scale):
+    """Multiply by ``scale``; return how many were positive."""
+    T = type(p[0])
+    factor = T(scale)
+    count = 0
+    for start in range(0, p.size, _EXACT):
+        part = stretch(p, start, min(_EXACT, p.size - start))
+        positive = T(0)
+        for j in range(part.size):
+            positive += T(1) if part[j] > T(0) else T(0)
+            part[j] = part[j] * factor
+        count += int(positive)
+    return count
 
 
 def label_loss_loop(name, row, loss, serves):
@@ -150,35 +187,70 @@ def label_loss_loop(name, row, loss, serves):
         for i in range(start, stop):
             if step == 1 and not serves(par[i]):
                 continue
-            p = grad[i] if wanted else work
+            x = stretch(X, i * d, d)
+            p = stretch(grad, i * d, d) if wanted else work
             t = labels[i]
             if t < 0:
                 losses[i] = 0
                 support[i] = 0
                 if wanted:
-                    p[:] = 0
+                    fill(p, 0)
                 continue
-            ref, lift = row(X[i], par[i * step], n_iter, scratch, p)
+            ref, lift = row(x, par[i * step], n_iter, scratch, p)
             if not np.isfinite(lift):
-                losses[i] = _infinite_loss(p, ref, X[i, t] == np.inf)
-            elif X[i, t] == -np.inf:
+                losses[i] = _infinite_loss(p, ref, x[t] == np.inf)
+            elif x[t] == -np.inf:
                 losses[i] = np.inf
             else:
-                losses[i] = loss(X[i], t, p, par[i * step], ref, lift)
-            count = 0
-            for j in range(d):
-                count += p[j] > 0
-            support[i] = count
+                losses[i] = loss(x, t, p, par[i * step], ref, lift)
+            scale = scales[i * sstep]
+            own = p[t] - 1
+            support[i] = _scale_and_count(p, scale)
             if wanted:
-                scale = scales[i * sstep]
-                p[t] -= 1
+                p[t] = own * scale
                 if scale == 0.0:  # a weight of zero removes the row, NaN and all
-                    p[:] = 0
-                elif scale != 1.0:
-                    for j in range(d):
-                        p[j] *= scale
+                    fill(p, 0)
 
     return label_loss
+
+
+@sums
+def _target_mass(x, y):
+    """Sum of a target, and how much of it lies where the score is -inf."""
+    mass = 0.0
+    missing = 0.0
+    for j in range(y.size):
+        w = np.float64(y[j])
+        mass += w
+        missing += w if x[j] == -np.inf else 0.0
+    return mass, missing
+
+
+@scalar
+def _on_target(x, y):
+    """Whether an infinite score carries the whole target."""
+    for j in range(y.size):
+        if y[j] == 1 and x[j] == np.inf:
+            return True
+    return False
+
+
+@sums
+def _subtract_and_count(p, y, scale, factor):
+    """``p = factor (p - scale y)``; returns how many of p were positive."""
+    T = type(p[0])
+    count = 0
+    for start in range(0, p.size, _EXACT):
+        size = min(_EXACT, p.size - start)
+        part = stretch(p, start, size)
+        other = stretch(y, start, size)
+        positive = 0.0
+        for j in range(size):
+            q = np.float64(part[j])
+            positive += 1.0 if q > 0.0 else 0.0
+            part[j] = T(factor * (q - scale * np.float64(other[j])))
+        count += int(positive)
+    return count
 
 
 def soft_loss_loop(name, row, loss, serves):
@@ -201,34 +273,25 @@ def soft_loss_loop(name, row, loss, serves):
         for i in range(start, stop):
             if step == 1 and not serves(par[i]):
                 continue
-            p = grad[i] if wanted else work
-            ref, lift = row(X[i], par[i * step], n_iter, scratch, p)
-            mass = 0.0
-            missing = False
-            infinite = False
-            count = 0
-            for j in range(d):
-                mass += np.float64(Y[i, j])
-                missing = missing or (Y[i, j] > 0 and X[i, j] == -np.inf)
-                infinite = infinite or (Y[i, j] == 1 and X[i, j] == np.inf)
-                count += p[j] > 0
-            support[i] = count
+            x = stretch(X, i * d, d)
+            y = stretch(Y, i * d, d)
+            p = stretch(grad, i * d, d) if wanted else work
+            ref, lift = row(x, par[i * step], n_iter, scratch, p)
+            mass, missing = _target_mass(x, y)
             total = totals[i * tstep]
             scale = 1.0
             if mass > 0.0 and abs(mass - total) > 4.0 * eps * np.sqrt(d) * total:
                 scale = total / mass
-            if missing and p[0] == p[0]:
+            if missing > 0.0 and p[0] == p[0]:
                 losses[i] = np.inf
             elif not np.isfinite(lift):
-                losses[i] = _infinite_loss(p, ref, infinite)
+                losses[i] = _infinite_loss(p, ref, _on_target(x, y))
             else:
-                losses[i] = loss(X[i], Y[i], scale, p, par[i * step], ref, lift)
-            if wanted:
-                factor = scales[i * sstep]
-                for j in range(d):
-                    p[j] = factor * (np.float64(p[j]) - scale * np.float64(Y[i, j]))
-                if factor == 0.0:
-                    p[:] = 0
+                losses[i] = loss(x, y, scale, p, par[i * step], ref, lift)
+            factor = scales[i * sstep]
+            support[i] = _subtract_and_count(p, y, scale, factor)
+            if factor == 0.0:
+                fill(p, 0)
 
     return soft_loss
 
@@ -236,8 +299,6 @@ def soft_loss_loop(name, row, loss, serves):
 @kernel("support_size")
 def support_size(P, out, start, stop):
     """``out[i]``: how many probabilities of the row are not zero."""
+    d = P.shape[1]
     for i in range(start, stop):
-        count = 0
-        for j in range(P.shape[1]):
-            count += P[i, j] > 0
-        out[i] = count
+        out[i] = _count_positive(stretch(P, i * d, d))

@@ -37,7 +37,7 @@ def _largest_narrow(x):
     return np.int32(m ^ np.int32(np.int32(m >> np.int32(31)) & sign)).view(np.float32)
 
 
-_largest = by_type(_largest_narrow, _largest_wide)
+largest = by_type(_largest_narrow, _largest_wide)
 """Largest element of an array without NaN."""
 
 
@@ -90,7 +90,7 @@ def scan(x, bmax):
         # A finite sum vouches for the block; one that is not may have overflowed, or met -inf.
         if not np.isfinite(_sum(block)) and _count_nan(block) > 0:
             return np.nan
-        top = _largest(block)
+        top = largest(block)
         bmax[b] = top
         m = max(m, np.float64(top))
     return m
@@ -107,6 +107,12 @@ def _sum_unmasked(x):
         total += x[j] if there else T(0)
         count += T(1) if there else T(0)
     return total, count
+
+
+@scalar
+def vacant(p):
+    """Whether a stretch of probabilities holds neither support nor NaN."""
+    return _sum(p) == 0
 
 
 @scalar

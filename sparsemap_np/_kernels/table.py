@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsemap_np._kernels import _bisect, _fy, _loops, _slopes
+from sparsemap_np._kernels import _bisect, _dalpha, _fy, _loops, _normmax_slopes, _slopes
 from sparsemap_np._kernels._argmax import argmax_row
 from sparsemap_np._kernels._budget import budget_row
 from sparsemap_np._kernels._compile import scalar
@@ -33,8 +33,8 @@ class Mapping:
     ``row(x, par, n_iter, bmax, p) -> (ref, lift)``, where the reduced score ``(x - ref) + lift``
     is what the mapping's scalar formula takes and the losses need,
     ``bisect_row(x, par, n_iter, normalise, bmax, p) -> (ref, lift)``,
-    ``vjp_pair``: ``vjp_row(p, v, par, work, dx)``, ``vjp_rows(p, v, par, d, work, dx)``, the
-    second for several short rows laid end to end, ``dpar_row(p, v, par) -> float``,
+    ``vjp_pair``: ``vjp_row(p, v, par, work, dx)``, and ``vjp_rows(p, v, par, d, work, dx)`` for
+    one or several short rows laid end to end, ``dpar_row(p, v, par) -> float``,
     ``label_loss_row(x, t, p, par, ref, lift) -> float``,
     ``soft_loss_row(x, y, scale, p, par, ref, lift) -> float``. ``alpha`` is the parameter of a
     mapping that has only one, NaN otherwise. ``serves(par)`` tells which parameters the row solver
@@ -74,7 +74,7 @@ class Mapping:
 
     @cached_property
     def jacobian(self) -> Callable:
-        return _loops.jacobian_loop(f"{self.name}.jacobian", self.vjp_pair[0])
+        return _loops.jacobian_loop(f"{self.name}.jacobian", *self.vjp_pair)
 
     @cached_property
     def label_loss(self) -> Callable:
@@ -113,7 +113,7 @@ def _of_entmax(
         row=simplex_row(name, solve),
         vjp_pair=vjp_pair,
         serves=serves,
-        dpar_row=_slopes.entmax_dalpha,
+        dpar_row=_dalpha.entmax_dalpha,
         bisect_row=_bisect.entmax_bisect_row,
         label_loss_row=_fy.entmax_label_loss,
         soft_loss_row=_fy.entmax_soft_loss,
@@ -169,8 +169,8 @@ NORMMAX = Mapping(
     name="normmax",
     alpha=math.nan,
     row=simplex_row("normmax", normmax_row),
-    vjp_pair=_slopes.normmax_vjp,
-    dpar_row=_slopes.normmax_dalpha,
+    vjp_pair=_normmax_slopes.normmax_vjp,
+    dpar_row=_normmax_slopes.normmax_dalpha,
     bisect_row=_bisect.normmax_bisect_row,
     label_loss_row=_fy.normmax_label_loss,
     soft_loss_row=_fy.normmax_soft_loss,
@@ -180,7 +180,7 @@ BUDGET = Mapping(
     alpha=math.nan,
     row=budget_row,
     vjp_pair=_slopes.budget_vjp,
-    dpar_row=_slopes.budget_dbudget,
+    dpar_row=_dalpha.budget_dbudget,
     bisect_row=_bisect.budget_bisect_row,
     soft_loss_row=_fy.budget_soft_loss,
 )
