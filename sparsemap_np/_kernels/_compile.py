@@ -60,7 +60,7 @@ def by_type(narrow: Callable, wide: Callable) -> Callable:
     """
 
     def choose(x):  # without a compiler
-        return narrow(x) if x.dtype == np.float32 else wide(x)
+        return narrow(x) if getattr(x, "dtype", None) == np.float32 else wide(x)
 
     options = {**OPTIONS, "fastmath": {"contract"}, "forceinline": True}
     overload(choose, jit_options=options)(
