@@ -6,15 +6,17 @@ kept as its classes, slopes and (unscaled) centres, one after another as in a CS
 support is a single class have J = 0 and are left out. A row with one entry stands for two classes,
 of which one score is free: its curvature is the slope itself.
 
-Dense data come with weights as (classes, features), CSR data with (features, classes): the inner
-loop is long there, and here it gathers from one row.
+Dense data come with weights as (classes, features), which makes the inner loop long. Sparse data
+come by columns, with weights as (features, classes): a gather of weights for each entry of a row
+would wait for memory a hundred times as long as it computes.
 """
 
 import math
 
 import numpy as np
 
-from sparsemap_np._kernels._compile import fast, kernel, scalar
+from sparsemap_np._kernels._compile import fast, kernel, scalar, sums
+from sparsemap_np._kernels._views import stretch
 
 _STEEPEST = 1e8  # a mapping's slope is unbounded for alpha > 2; far above all others is enough
 
@@ -25,6 +27,18 @@ def _dot(x, v):
     for f in range(x.size):
         total += x[f] * v[f]
     return total
+
+
+@fast
+def _four_dots(x, v0, v1, v2, v3):
+    """Four at a time read x once, and leave the processor more to do at a time."""
+    t0 = t1 = t2 = t3 = type(x[0])(0)
+    for f in range(x.size):
+        t0 += x[f] * v0[f]
+        t1 += x[f] * v1[f]
+        t2 += x[f] * v2[f]
+        t3 += x[f] * v3[f]
+    return t0, t1, t2, t3
 
 
 @fast
@@ -81,18 +95,18 @@ def count_supports(D, labels, Y, weight, cut, upper, counts):
 
 @kernel("curvature_collect")
 def collect_supports(
-    D, labels, Y, weight, alpha, norm, cut, upper, counts, rows, ptr, cols, slopes, centres
+    D, labels, Y, weight, alpha, norm, cut, upper, counts, ptr, cols, slopes, centres
 ):
-    """Write the rows that ``count_supports`` found: numbers, ends, classes, slopes and centres.
+    """Write what ``count_supports`` found: where rows begin, classes, slopes and centres.
 
     ``norm`` says that the mapping is normmax. Without room for centres, they are the slopes.
     """
     step = 1 if weight.size > 1 else 0
     T = type(slopes[0])
     at = 0
-    kept = 0
     ptr[0] = 0
     for i in range(D.shape[0]):
+        ptr[i + 1] = at
         if counts[i] == 0:
             continue
         w = np.float64(weight[i * step])
@@ -122,10 +136,30 @@ def collect_supports(
             slopes[first] = T(slopes[first] * share * share + slopes[first + 1] * rest * rest)
             cols[first] = 0
             at = first + 1
-        rows[kept] = i
-        kept += 1
-        ptr[kept] = at
-    return kept
+        ptr[i + 1] = at
+
+
+@sums
+def _mean(c, u):
+    """The centres' mean of u, and their sum."""
+    total = 0.0
+    dot = 0.0
+    for e in range(c.size):
+        total += c[e]
+        dot += c[e] * u[e]
+    return dot / total, total
+
+
+@sums
+def _weigh(u, s, mean):
+    """Turn u into ``s (u - mean)``; return its sum."""
+    T = type(u[0])
+    change = 0.0
+    for e in range(s.size):
+        v = s[e] * (u[e] - T(mean))
+        u[e] = v
+        change += v
+    return change
 
 
 @scalar
@@ -134,20 +168,15 @@ def _apply_jacobian(u, s, c):
     if s.size == 1:
         u[0] *= s[0]
         return
-    total = 0.0
-    dot = 0.0
+    mean, total = _mean(c, u)
+    if total == 0.0:
+        u[:] = 0
+        return
+    # The change's sum is zero but for rounding where the slopes are the centres.
+    change = _weigh(u, s, mean) / total
+    T = type(u[0])
     for e in range(s.size):
-        total += c[e]
-        dot += c[e] * u[e]
-    mean = dot / total
-    change = 0.0
-    for e in range(s.size):
-        u[e] = s[e] * (u[e] - mean)
-        change += u[e]
-    # Zero but for rounding where the slopes are the centres.
-    change /= total
-    for e in range(s.size):
-        u[e] -= c[e] * change
+        u[e] -= c[e] * T(change)
 
 
 @scalar
@@ -161,166 +190,201 @@ def _jacobian_diagonal(u, s, c):
         total += c[e]
         slopes += s[e]
     for e in range(s.size):
-        share = c[e] / total
+        share = c[e] / total if total > 0.0 else 0.0
         u[e] = s[e] * (1.0 - 2.0 * share) + share * share * slopes
 
 
 @kernel("curvature_product_dense")
-def product_dense(X, rows, ptr, cols, slopes, centres, V, b, G, g):
+def product_dense(X, ptr, cols, slopes, centres, V, b, G, g):
     """Add ``X' J X V`` to G, both (classes, features); b and g belong to the intercepts."""
     T = type(G[0, 0])
+    d = X.shape[1]
     work = np.empty(V.shape[0])
-    for a in range(rows.size):
-        x = X[rows[a]]
-        lo = ptr[a]
-        hi = ptr[a + 1]
-        u = work[: hi - lo]
-        for e in range(u.size):
+    for i in range(X.shape[0]):
+        lo = ptr[i]
+        size = ptr[i + 1] - lo
+        if size == 0:
+            continue
+        x = stretch(X, i * d, d)
+        u = stretch(work, 0, size)
+        e = 0
+        while e + 4 <= size:
+            u[e], u[e + 1], u[e + 2], u[e + 3] = _four_dots(
+                x,
+                stretch(V, cols[lo + e] * d, d),
+                stretch(V, cols[lo + e + 1] * d, d),
+                stretch(V, cols[lo + e + 2] * d, d),
+                stretch(V, cols[lo + e + 3] * d, d),
+            )
+            e += 4
+        while e < size:
+            u[e] = _dot(x, stretch(V, cols[lo + e] * d, d))
+            e += 1
+        for e in range(size):
+            u[e] += b[cols[lo + e]]
+        _apply_jacobian(u, stretch(slopes, lo, size), stretch(centres, lo, size))
+        for e in range(size):
             j = cols[lo + e]
-            u[e] = _dot(x, V[j])
-            if b.size:
-                u[e] += b[j]
-        _apply_jacobian(u, slopes[lo:hi], centres[lo:hi])
-        for e in range(u.size):
-            j = cols[lo + e]
-            _add_multiple(x, T(u[e]), G[j])
-            if b.size:
-                g[j] += u[e]
-
-
-@kernel("curvature_diagonal_dense")
-def diagonal_dense(X, rows, ptr, cols, slopes, centres, G, g):
-    """Add the diagonal of ``X' J X`` to G (classes, features)."""
-    work = np.empty(G.shape[0])
-    for a in range(rows.size):
-        x = X[rows[a]]
-        lo = ptr[a]
-        hi = ptr[a + 1]
-        u = work[: hi - lo]
-        _jacobian_diagonal(u, slopes[lo:hi], centres[lo:hi])
-        for e in range(u.size):
-            j = cols[lo + e]
-            for f in range(x.size):
-                G[j, f] += u[e] * x[f] * x[f]
+            _add_multiple(x, T(u[e]), stretch(G, j * d, d))
             g[j] += u[e]
 
 
-@kernel("curvature_product_csr")
-def product_csr(data, indices, indptr, rows, ptr, cols, slopes, centres, V, b, G, g):
-    """Like ``product_dense`` for CSR data, with V and G (features, classes)."""
-    T = type(G[0, 0])
-    work = np.empty(V.shape[1])
-    for a in range(rows.size):
-        lo = ptr[a]
-        hi = ptr[a + 1]
-        classes = cols[lo:hi]
-        u = work[: hi - lo]
-        for e in range(u.size):
-            u[e] = b[classes[e]] if b.size else 0.0
-        for at in range(indptr[rows[a]], indptr[rows[a] + 1]):
-            x = data[at]
-            v = V[indices[at]]
-            for e in range(u.size):
-                u[e] += x * v[classes[e]]
-        _apply_jacobian(u, slopes[lo:hi], centres[lo:hi])
-        for at in range(indptr[rows[a]], indptr[rows[a] + 1]):
-            x = data[at]
-            out = G[indices[at]]
-            for e in range(u.size):
-                out[classes[e]] += T(x * u[e])
-        if b.size:
-            for e in range(u.size):
-                g[classes[e]] += u[e]
+@kernel("curvature_diagonal_dense")
+def diagonal_dense(X, ptr, cols, slopes, centres, G, g):
+    """Add the diagonal of ``X' J X`` to G (classes, features)."""
+    d = X.shape[1]
+    work = np.empty(G.shape[0])
+    squares = np.empty(d, X.dtype)
+    for i in range(X.shape[0]):
+        lo = ptr[i]
+        size = ptr[i + 1] - lo
+        if size == 0:
+            continue
+        x = stretch(X, i * d, d)
+        for f in range(d):
+            squares[f] = x[f] * x[f]
+        u = stretch(work, 0, size)
+        _jacobian_diagonal(u, stretch(slopes, lo, size), stretch(centres, lo, size))
+        for e in range(size):
+            j = cols[lo + e]
+            _add_multiple(squares, u[e], stretch(G, j * d, d))
+            g[j] += u[e]
 
 
-@kernel("curvature_diagonal_csr")
-def diagonal_csr(data, indices, indptr, rows, ptr, cols, slopes, centres, G, g):
-    """Like ``diagonal_dense`` for CSR data, with G (features, classes)."""
-    work = np.empty(G.shape[1])
-    for a in range(rows.size):
-        lo = ptr[a]
-        hi = ptr[a + 1]
-        classes = cols[lo:hi]
-        u = work[: hi - lo]
-        _jacobian_diagonal(u, slopes[lo:hi], centres[lo:hi])
-        for at in range(indptr[rows[a]], indptr[rows[a] + 1]):
-            x = data[at]
-            out = G[indices[at]]
-            for e in range(u.size):
-                out[classes[e]] += u[e] * x * x
-        for e in range(u.size):
-            g[classes[e]] += u[e]
+@kernel("curvature_product_csc")
+def product_csc(data, indices, indptr, ptr, cols, slopes, centres, V, b, change, G, g):
+    """Like ``product_dense`` for CSC data, with V and G (features, classes).
+
+    ``change`` has room for a number for each slope. A feature's weights stay in the cache for
+    all its rows, and so do the changes of all rows of a block.
+    """
+    k = V.shape[1]
+    for e in range(change.size):
+        change[e] = b[cols[e]]
+    for f in range(V.shape[0]):
+        v = stretch(V, f * k, k)
+        for at in range(indptr[f], indptr[f + 1]):
+            lo = ptr[indices[at]]
+            size = ptr[indices[at] + 1] - lo
+            u = stretch(change, lo, size)
+            if size == k:
+                _add_multiple(v, data[at], u)
+            else:
+                for e in range(size):
+                    u[e] += data[at] * v[cols[lo + e]]
+    for i in range(ptr.size - 1):
+        lo = ptr[i]
+        size = ptr[i + 1] - lo
+        if size > 0:
+            u = stretch(change, lo, size)
+            _apply_jacobian(u, stretch(slopes, lo, size), stretch(centres, lo, size))
+            for e in range(size):
+                g[cols[lo + e]] += u[e]
+    _add_outer(data, indices, indptr, ptr, cols, change, G)
+
+
+@scalar
+def _add_outer(data, indices, indptr, ptr, cols, change, G):
+    k = G.shape[1]
+    for f in range(G.shape[0]):
+        out = stretch(G, f * k, k)
+        for at in range(indptr[f], indptr[f + 1]):
+            lo = ptr[indices[at]]
+            size = ptr[indices[at] + 1] - lo
+            if size == k:
+                _add_multiple(stretch(change, lo, k), data[at], out)
+            else:
+                for e in range(lo, lo + size):
+                    out[cols[e]] += data[at] * change[e]
+
+
+@kernel("curvature_diagonal_csc")
+def diagonal_csc(squares, indices, indptr, ptr, cols, slopes, centres, change, G, g):
+    """Like ``diagonal_dense`` for the squares of CSC data, with G (features, classes)."""
+    for i in range(ptr.size - 1):
+        lo = ptr[i]
+        size = ptr[i + 1] - lo
+        if size > 0:
+            u = stretch(change, lo, size)
+            _jacobian_diagonal(u, stretch(slopes, lo, size), stretch(centres, lo, size))
+            for e in range(size):
+                g[cols[lo + e]] += u[e]
+    _add_outer(squares, indices, indptr, ptr, cols, change, G)
 
 
 @kernel("curvature_rows")
 def apply_rows(slopes, centres, U):
     """``U[a] = J_a U[a]`` for rows kept with all their classes."""
-    work = np.empty(U.shape[1])
+    k = U.shape[1]
     for a in range(U.shape[0]):
-        for j in range(U.shape[1]):
-            work[j] = U[a, j]
-        _apply_jacobian(work, slopes[a], centres[a])
-        for j in range(U.shape[1]):
-            U[a, j] = work[j]
+        _apply_jacobian(stretch(U, a * k, k), stretch(slopes, a * k, k), stretch(centres, a * k, k))
 
 
 @kernel("curvature_row_diagonals")
 def diagonal_rows(slopes, centres, U):
     """``U[a] = diag(J_a)`` for rows kept with all their classes."""
-    work = np.empty(U.shape[1])
+    k = U.shape[1]
     for a in range(U.shape[0]):
-        _jacobian_diagonal(work, slopes[a], centres[a])
-        for j in range(U.shape[1]):
-            U[a, j] = work[j]
+        _jacobian_diagonal(
+            stretch(U, a * k, k), stretch(slopes, a * k, k), stretch(centres, a * k, k)
+        )
 
 
 @kernel("sparse_outer_dense")
 def sparse_outer_dense(X, D, G, g):
     """Add ``D' X`` to G (classes, features) and the sums of D to g, from its non-zeros alone."""
+    d = X.shape[1]
     for i in range(D.shape[0]):
         for j in range(D.shape[1]):
-            d = D[i, j]
-            if d != 0:
-                _add_multiple(X[i], d, G[j])
-                g[j] += d
+            h = D[i, j]
+            if h != 0:
+                _add_multiple(stretch(X, i * d, d), h, stretch(G, j * d, d))
+                g[j] += h
 
 
-@kernel("sparse_outer_csr")
-def sparse_outer_csr(data, indices, indptr, D, G, g):
+@kernel("sparse_outer_csc")
+def sparse_outer_csc(data, indices, indptr, D, G, g):
     """Add ``X' D`` to G (features, classes) and the sums of D to g, from its non-zeros alone."""
-    classes = np.empty(D.shape[1], np.int64)
-    for i in range(D.shape[0]):
-        number = 0
-        for j in range(D.shape[1]):
-            if D[i, j] != 0:
-                classes[number] = j
-                number += 1
-                g[j] += D[i, j]
-        if number > 0:
-            held = classes[:number]
-            for at in range(indptr[i], indptr[i + 1]):
-                x = data[at]
-                out = G[indices[at]]
-                for j in held:
-                    out[j] += x * D[i, j]
+    n, k = D.shape
+    ptr = np.empty(n + 1, np.int64)
+    ptr[0] = 0
+    for i in range(n):
+        size = 0
+        for j in range(k):
+            size += D[i, j] != 0
+        ptr[i + 1] = ptr[i] + size
+    cols = np.empty(ptr[n], np.int32)
+    values = np.empty(ptr[n], D.dtype)
+    at = 0
+    for i in range(n):
+        if ptr[i + 1] > ptr[i]:
+            for j in range(k):
+                if D[i, j] != 0:
+                    cols[at] = j
+                    values[at] = D[i, j]
+                    g[j] += D[i, j]
+                    at += 1
+    _add_outer(data, indices, indptr, ptr, cols, values, G)
 
 
-@kernel("outer_csr")
-def outer_csr(data, indices, indptr, D, G):
+@kernel("outer_csc")
+def outer_csc(data, indices, indptr, D, G):
     """Add ``X' D`` to G (features, classes)."""
-    for i in range(D.shape[0]):
-        for at in range(indptr[i], indptr[i + 1]):
-            _add_multiple(D[i], data[at], G[indices[at]])
+    k = G.shape[1]
+    for f in range(G.shape[0]):
+        out = stretch(G, f * k, k)
+        for at in range(indptr[f], indptr[f + 1]):
+            _add_multiple(stretch(D, indices[at] * k, k), data[at], out)
 
 
-@kernel("scores_csr")
-def scores_csr(data, indices, indptr, W, out):
-    """``out = X W`` for W (features, classes)."""
-    for i in range(out.shape[0]):
-        row = out[i]
-        row[:] = 0
-        for at in range(indptr[i], indptr[i + 1]):
-            _add_multiple(W[indices[at]], data[at], row)
+@kernel("scores_csc")
+def scores_csc(data, indices, indptr, W, out):
+    """Add ``X W`` for W (features, classes) to ``out``."""
+    k = W.shape[1]
+    for f in range(W.shape[0]):
+        w = stretch(W, f * k, k)
+        for at in range(indptr[f], indptr[f + 1]):
+            _add_multiple(w, data[at], stretch(out, indices[at] * k, k))
 
 
 @scalar
@@ -340,9 +404,10 @@ def _leader(x):
 @kernel("moving_rows")
 def moving_rows(S, E, gap, moves):
     """``moves[i]`` unless one class leads by ``gap`` in the scores S[i] and in E[i]."""
+    k = S.shape[1]
     for i in range(S.shape[0]):
-        a, ahead = _leader(S[i])
+        a, ahead = _leader(stretch(S, i * k, k))
         moves[i] = True
         if ahead > gap:
-            b, ahead = _leader(E[i])
+            b, ahead = _leader(stretch(E, i * k, k))
             moves[i] = a != b or not ahead > gap

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from sparsemap_np._kernels import _hessian
 from sparsemap_np.linear_model._losses import JacobianForm
-from sparsemap_np.linear_model._products import add_outer, csr_parts, is_sparse, scores
+from sparsemap_np.linear_model._products import add_outer, csc_parts, is_sparse, scores
 
 
 @dataclass(frozen=True)
@@ -26,29 +26,29 @@ class Slopes:
 
     Attributes
     ----------
-    X : ndarray or CSR array of shape (n, n_features)
+    X : ndarray or CSC array of shape (n, n_features)
         The block's data.
-    rows : ndarray of shape (m,)
-        Rows of the block that are not flat.
-    ptr : ndarray of shape (m + 1,), or None
-        Where each row's classes begin; None where rows keep all their classes.
-    cols : ndarray of shape (ptr[-1],), or None
+    ptr : ndarray of shape (n + 1,)
+        Where the classes of each row begin.
+    cols : ndarray of shape (ptr[-1],)
         Classes of the supports.
-    slopes, centres : ndarray of shape (ptr[-1],) or (m, n_outputs)
+    slopes, centres : ndarray of shape (ptr[-1],)
         See `sparsemap_np._kernels._hessian`; both may be one array.
+    rows : ndarray of shape (m,) or None
+        If given, all classes of these rows are kept, and none of the others.
     """
 
     X: Any
-    rows: np.ndarray
-    ptr: np.ndarray | None
-    cols: np.ndarray | None
+    ptr: np.ndarray
+    cols: np.ndarray
     slopes: np.ndarray
     centres: np.ndarray
+    rows: np.ndarray | None = None
 
     @property
     def nbytes(self) -> int:
         """Memory held, without the data."""
-        arrays = {id(a): a for a in (self.rows, self.ptr, self.cols, self.slopes, self.centres)}
+        arrays = {id(a): a for a in (self.ptr, self.cols, self.slopes, self.centres, self.rows)}
         return sum(a.nbytes for a in arrays.values() if a is not None)
 
     def add_product(
@@ -58,25 +58,26 @@ class Slopes:
 
         Parameters
         ----------
-        V : ndarray of shape (n_outputs, n_features), or for CSR data its transpose
+        V : ndarray of shape (n_outputs, n_features), or for CSC data its transpose
             Direction of the weights.
         b : ndarray of shape (n_outputs,) or None
             Direction of the intercepts.
         G, g : ndarray
             Where the product is added, in the shapes of V and b.
         """
-        if self.ptr is not None:
-            b = np.zeros(len(g), V.dtype) if b is None else b
-            if sp.issparse(self.X):
-                _hessian.product_csr(*csr_parts(self.X), *self._sampled, V, b, G, g)
-            else:
-                _hessian.product_dense(self.X, *self._sampled, V, b, G, g)
+        if self.rows is not None:
+            X = self._kept_rows()
+            U = self._table(np.empty_like(self.slopes))
+            scores(X, V if sp.issparse(X) else V.T, b, U)
+            _hessian.apply_rows(*map(self._table, (self.slopes, self.centres)), U)
+            add_outer(X, U, G, g)
             return
-        X = self._held_rows()
-        U = np.empty(self.slopes.shape, self.slopes.dtype)
-        scores(X, V if sp.issparse(X) else V.T, b, U)
-        _hessian.apply_rows(self.slopes, self.centres, U)
-        add_outer(X, U, G, g)
+        b = np.zeros(len(g), V.dtype) if b is None else b
+        if sp.issparse(self.X):
+            change = np.empty_like(self.slopes)
+            _hessian.product_csc(*csc_parts(self.X), *self._supports, V, b, change, G, g)
+        else:
+            _hessian.product_dense(self.X, *self._supports, V, b, G, g)
 
     def add_diagonal(self, G: np.ndarray, g: np.ndarray) -> None:
         """Add the block's part of the diagonal.
@@ -86,23 +87,27 @@ class Slopes:
         G, g : ndarray
             As for `add_product`.
         """
-        if self.ptr is not None:
-            if sp.issparse(self.X):
-                _hessian.diagonal_csr(*csr_parts(self.X), *self._sampled, G, g)
-            else:
-                _hessian.diagonal_dense(self.X, *self._sampled, G, g)
-            return
-        X = self._held_rows()
-        U = np.empty(self.slopes.shape, self.slopes.dtype)
-        _hessian.diagonal_rows(self.slopes, self.centres, U)
-        add_outer(X.multiply(X).tocsr() if sp.issparse(X) else X * X, U, G, g)
+        if self.rows is not None:
+            X = self._kept_rows()
+            U = self._table(np.empty_like(self.slopes))
+            _hessian.diagonal_rows(*map(self._table, (self.slopes, self.centres)), U)
+            add_outer(X.multiply(X).tocsc() if sp.issparse(X) else X * X, U, G, g)
+        elif sp.issparse(self.X):
+            data, indices, indptr = csc_parts(self.X)
+            change = np.empty_like(self.slopes)
+            _hessian.diagonal_csc(data * data, indices, indptr, *self._supports, change, G, g)
+        else:
+            _hessian.diagonal_dense(self.X, *self._supports, G, g)
 
     @property
-    def _sampled(self) -> tuple[Any, ...]:
-        return self.rows, self.ptr, self.cols, self.slopes, self.centres
+    def _supports(self) -> tuple[np.ndarray, ...]:
+        return self.ptr, self.cols, self.slopes, self.centres
 
-    def _held_rows(self) -> Any:
+    def _kept_rows(self) -> Any:
         return self.X if len(self.rows) == self.X.shape[0] else self.X[self.rows]
+
+    def _table(self, values: np.ndarray) -> np.ndarray:
+        return values.reshape(len(self.rows), -1)
 
 
 FindSlopes = Callable[[], Slopes]
@@ -143,26 +148,27 @@ def find_slopes(
     cut = 4 * float(np.finfo(D.dtype).eps)
     counts = np.empty(n, np.int64)
     held = _hessian.count_supports(D, labels, Y, weight, cut, form.upper, counts)
-    n_rows = int(np.count_nonzero(counts))
-    rows = np.empty(n_rows, np.int64)
-    ptr = np.empty(n_rows + 1, np.int64)
+    ptr = np.empty(n + 1, np.int64)
     cols = np.empty(held, np.int32)
     slopes = np.empty(held, D.dtype)
     centres = np.empty(held if form.norm else 0, D.dtype)
     _hessian.collect_supports(
         *(D, labels, Y, weight, form.alpha, form.norm, cut, form.upper),
-        *(counts, rows, ptr, cols, slopes, centres),
+        *(counts, ptr, cols, slopes, centres),
     )
     if n_classes == 2:
-        return Slopes(X, rows, ptr, cols[:n_rows].copy(), *[slopes[:n_rows].copy()] * 2)
-    kept = (slopes, centres if form.norm else slopes)
-    if is_sparse(held, n_rows * n_classes):
-        return Slopes(X, rows, ptr, cols, *kept)
-    at = np.repeat(np.arange(n_rows), np.diff(ptr))
-    full = np.zeros((1 + form.norm, n_rows, n_classes), D.dtype)
-    for table, values in zip(full, kept, strict=False):
-        table[at, cols] = values
-    return Slopes(X, rows, None, None, full[0], full[-1])
+        single = slopes[: ptr[-1]].copy()
+        return Slopes(X, ptr, cols[: ptr[-1]].copy(), single, single)
+    centres = centres if form.norm else slopes
+    # Rows cannot be taken from sparse data that come by columns.
+    rows = np.arange(n) if sp.issparse(X) else np.flatnonzero(counts)
+    if is_sparse(X, held, len(rows) * n_classes):
+        return Slopes(X, ptr, cols, slopes, centres)
+    at = np.repeat(np.arange(0, len(rows) * n_classes, n_classes), counts[rows]) + cols
+    full = [np.zeros(len(rows) * n_classes, D.dtype) for _ in range(1 + form.norm)]
+    for table, values in zip(full, (slopes, centres), strict=False):
+        table[at] = values
+    return Slopes(X, ptr, cols[:0], full[0], full[-1], rows)
 
 
 class Curvature:

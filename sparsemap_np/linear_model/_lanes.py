@@ -21,7 +21,7 @@ class Block:
 
     Attributes
     ----------
-    X : ndarray or CSR array of shape (n, n_features)
+    X : ndarray or CSC array of shape (n, n_features)
         Data.
     y : ndarray of shape (n,), or ndarray or CSR array of shape (n, n_classes)
         Targets.
@@ -120,7 +120,7 @@ class Lane:
             value += float(np.sum(result.losses))
             D = result.D[:, self._first :]
             # A label outside the support is one more entry of the residual.
-            sparse = is_sparse(int(result.support.sum()) + len(D), D.size)
+            sparse = is_sparse(block.X, int(result.support.sum()) + len(D), D.size)
             (add_sparse_outer if sparse else add_outer)(block.X, D, G, g)
             if trail is not None:
                 self._keep(trail, S, self._slopes(block, target, result), (block, W, b))

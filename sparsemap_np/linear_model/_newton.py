@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsemap_np.linear_model._curvature import Curvature
+from sparsemap_np._kernels import _conjugate
 from sparsemap_np.linear_model._layout import Layout
 from sparsemap_np.linear_model._line import Line
 from sparsemap_np.linear_model._objective import LinearObjective, Point
@@ -24,6 +24,9 @@ _TIGHT = 1e-2
 _MAX_PRODUCTS = 250
 # Entries of residuals kept to be orthogonal to: 32 MB.
 _RESIDUALS = 2**22
+_FEWEST_RESIDUALS = 20
+# Least curvature that the preconditioner believes in, relative to the largest.
+_FLAT = 1e-10
 # A step is long enough where the derivative along it has shrunk to this share.
 _CURVED = 0.5
 _MAX_LENGTHENINGS = 20
@@ -104,33 +107,41 @@ def _largest(gradient: np.ndarray) -> float:
 
 
 def _direction(layout: Layout, at: Point, share: float) -> np.ndarray:
-    """Newton's direction, by preconditioned conjugate gradients."""
-    precondition = _Preconditioner(layout, at.curvature)
+    """Newton's direction, by preconditioned conjugate gradients.
+
+    A number added to the weights of all classes changes no probability: the Hessian has next to
+    no curvature there, which would spoil conjugate gradients, and nothing is to be gained. The
+    preconditioner, the inverse of the Hessian's diagonal, keeps to the other directions.
+    """
+    k = layout.n_outputs
+    inverse = at.curvature.diagonal()
+    largest = float(inverse.max(initial=0.0)) or 1.0
+    np.maximum(inverse, _FLAT * largest, out=inverse)
+    np.reciprocal(inverse, out=inverse)
     x = np.zeros_like(at.gradient)
     r = -at.gradient
-    z = precondition(r)
+    z = np.empty_like(r)
+    product = _conjugate.precondition(r, inverse, k, z)
     p = z.copy()
-    product = float(r @ z)
     earlier = _Earlier(r.size)
     enough = share * share * product
     for _ in range(_MAX_PRODUCTS):
         Hp = at.curvature.product(p)
         curvature = float(p @ Hp)
-        if not curvature > _EPS * float(p @ p) * precondition.largest:
+        if not curvature > _EPS * float(p @ p) * largest:
             # The objective is straight in this direction: go as far as the others say.
             if not x.any():
                 x = p
             break
         earlier.keep(r, product)
-        length = product / curvature
-        x += length * p
-        r -= length * Hp
-        z = precondition(earlier.removed_from(r, precondition(r)))
-        product, last = float(r @ z), product
+        _conjugate.advance(product / curvature, p, Hp, x, r)
+        last, product = product, _conjugate.precondition(r, inverse, k, z)
+        if earlier.held:
+            earlier.remove(r, z)
+            product = _conjugate.precondition(r, inverse, k, z)
         if product <= enough:
             break
-        p *= product / last
-        p += z
+        _conjugate.turn(z, product / last, p)
     return x
 
 
@@ -138,50 +149,25 @@ class _Earlier:
     """Residuals that later ones must be orthogonal to.
 
     In exact arithmetic they are. Rounding brings the directions of the largest curvature back
-    again and again, and makes the result of many steps a matter of the last bits.
+    again and again, and makes the result of many steps a matter of the last bits. Where there is
+    no room for the residuals of many steps, none is kept.
     """
 
     def __init__(self, size: int) -> None:
-        self._rows = np.empty((min(_MAX_PRODUCTS, _RESIDUALS // max(1, size)), size))
-        self._held = 0
+        n = min(_MAX_PRODUCTS, _RESIDUALS // max(1, size))
+        self._rows = np.empty((n if n >= _FEWEST_RESIDUALS else 0, size))
+        self.held = 0
 
     def keep(self, r: np.ndarray, product: float) -> None:
         """Keep a residual whose preconditioned square is `product`; the first ones matter."""
-        if self._held < len(self._rows):
-            np.multiply(r, product**-0.5, out=self._rows[self._held])
-            self._held += 1
+        if self.held < len(self._rows):
+            np.multiply(r, product**-0.5, out=self._rows[self.held])
+            self.held += 1
 
-    def removed_from(self, r: np.ndarray, z: np.ndarray) -> np.ndarray:
-        """Residual r, of which z is the preconditioned form, less what it should not hold."""
-        rows = self._rows[: self._held]
+    def remove(self, r: np.ndarray, z: np.ndarray) -> None:
+        """Take from residual r, of which z is the preconditioned form, what it should not hold."""
+        rows = self._rows[: self.held]
         r -= (rows @ z) @ rows
-        return r
-
-
-class _Preconditioner:
-    """The Hessian's diagonal, inverted among directions that change the scores.
-
-    A number added to the weights of all classes changes no probability: the Hessian has next to
-    no curvature there, which would spoil conjugate gradients, and nothing is to be gained.
-    """
-
-    def __init__(self, layout: Layout, curvature: Curvature) -> None:
-        diagonal = curvature.diagonal()
-        self.largest = float(diagonal.max(initial=0.0)) or 1.0
-        self._layout = layout
-        self._inverse = 1.0 / np.maximum(diagonal, 1e-10 * self.largest)
-        self._shares = [
-            None if part is None else part / part.sum(axis=-1, keepdims=True)
-            for part in layout.split(self._inverse)
-        ]
-
-    def __call__(self, r: np.ndarray) -> np.ndarray:
-        z = self._inverse * r
-        if self._layout.n_outputs > 1:
-            for part, share in zip(self._layout.split(z), self._shares, strict=True):
-                if part is not None:
-                    part -= share * part.sum(axis=-1, keepdims=True)
-        return z
 
 
 def _search(problem: LinearObjective, at: Point, v: np.ndarray) -> Point | None:

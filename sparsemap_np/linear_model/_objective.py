@@ -103,7 +103,6 @@ class LinearObjective:
         if sample_weight is not None:
             self.total_weight = float(np.sum(sample_weight, dtype=np.float64))
             sample_weight = for_kernel(np.asarray(sample_weight, dtype=np.float64))
-        X = for_kernels(X)
         if y.ndim == 1:
             y = for_kernel(y.astype(np.int64, copy=False))
         elif not sp.issparse(y):
@@ -116,7 +115,7 @@ class LinearObjective:
                 loss,
                 layout,
                 [
-                    Block(take_rows(X, at), take_rows(y, at), _take(sample_weight, at))
+                    Block(for_kernels(take_rows(X, at)), take_rows(y, at), _take(sample_weight, at))
                     for at in row_slices(start, stop, rows)
                 ],
                 X.dtype,
@@ -124,11 +123,12 @@ class LinearObjective:
             for start, stop in pairwise(bounds)
         ]
         self._feature_major = sp.issparse(X)
+        self._kept_rooms: dict[np.dtype, list[tuple[np.ndarray, np.ndarray]]] = {}
 
     @property
     def leaves_threads_to_blas(self) -> bool:
         """Whether the products are too large to have more than one of them at a time."""
-        return len(self.lanes) == 1 and len(self.lanes[0].blocks) > 1
+        return not self._feature_major and len(self.lanes) == 1 and len(self.lanes[0].blocks) > 1
 
     def oriented(self, W: np.ndarray) -> np.ndarray:
         """Turn weights as the products want them.
@@ -141,7 +141,7 @@ class LinearObjective:
         Returns
         -------
         ndarray
-            C-contiguous; of shape (n_outputs, n_features) for dense data, as it is for CSR.
+            C-contiguous; of shape (n_outputs, n_features) for dense data, as it is for sparse data.
         """
         return W if self._feature_major else np.ascontiguousarray(W.T)
 
@@ -164,12 +164,15 @@ class LinearObjective:
             The flat sum, divided by the samples' weight. The lanes are always added in the same
             order: a fit repeats to the last bit.
         """
-        shape = (self.layout.n_features, self.layout.n_outputs)
-        shape = shape if self._feature_major else shape[::-1]
-        sums: list[Any] = [None] * len(self.lanes)
+        flat = np.empty(self.layout.n_parameters)
+        W, b = self.layout.split(flat)
+        sums = self._rooms(np.dtype(dtype))
+        if self._feature_major and W.dtype == dtype:
+            sums[0] = W, sums[0][1]
 
         def run(i: int) -> None:
-            sums[i] = np.zeros(shape, dtype), np.zeros(self.layout.n_outputs)
+            for part in sums[i]:
+                part.fill(0.0)
             add(i, *sums[i])
 
         run_tasks(run, len(sums))
@@ -177,12 +180,18 @@ class LinearObjective:
         for more_G, more_g in sums[1:]:
             G += more_G
             g += more_g
-        flat = np.empty(self.layout.n_parameters)
-        W, b = self.layout.split(flat)
         np.multiply(G if self._feature_major else G.T, 1.0 / self.total_weight, out=W)
         if b is not None:
             np.multiply(g, 1.0 / self.total_weight, out=b)
         return flat
+
+    def _rooms(self, dtype: np.dtype) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Each lane's room for a sum, kept from one sum to the next."""
+        if dtype not in self._kept_rooms:
+            n, k = self.layout.n_features, self.layout.n_outputs
+            shape = (n, k) if self._feature_major else (k, n)
+            self._kept_rooms[dtype] = [(np.empty(shape, dtype), np.empty(k)) for _ in self.lanes]
+        return list(self._kept_rooms[dtype])
 
     def value_and_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         """Evaluate the objective.

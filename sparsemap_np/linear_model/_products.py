@@ -1,7 +1,7 @@
-"""Products of a block of rows with weights and residuals, dense or CSR.
+"""Products of a block of rows with weights and residuals, dense or CSC.
 
 Sums over rows are oriented as their inner loops want them: (outputs, features) for dense data,
-(features, outputs) for CSR data.
+(features, outputs) for CSC data.
 """
 
 from __future__ import annotations
@@ -14,15 +14,19 @@ import scipy.sparse as sp
 from sparsemap_np._arrays import for_kernel
 from sparsemap_np._kernels import _hessian
 
-# A product class by class runs so many times slower than the same product by BLAS.
-_BLAS_ADVANTAGE = 4
+# A product class by class runs so many times slower than the same product of all classes, by
+# BLAS for dense data, in runs of adjacent numbers for sparse data.
+_ADVANTAGE_DENSE = 4
+_ADVANTAGE_SPARSE = 8
 
 
-def is_sparse(nonzeros: int, size: int) -> bool:
-    """Tell whether a product that reads only the non-zeros is faster than BLAS.
+def is_sparse(X: Any, nonzeros: int, size: int) -> bool:
+    """Tell whether a product that reads only the non-zeros is faster than one that reads all.
 
     Parameters
     ----------
+    X : ndarray or CSC array
+        Data on the other side of the product.
     nonzeros : int
         Entries that are not zero.
     size : int
@@ -33,35 +37,31 @@ def is_sparse(nonzeros: int, size: int) -> bool:
     bool
         Whether it pays.
     """
-    return nonzeros * _BLAS_ADVANTAGE < size
+    return nonzeros * (_ADVANTAGE_SPARSE if sp.issparse(X) else _ADVANTAGE_DENSE) < size
 
 
 def for_kernels(X: Any) -> Any:
-    """Bring data into the one form that kernels are compiled for.
+    """Bring a block of data into the form that the kernels take.
 
     Parameters
     ----------
-    X : ndarray or CSR array
+    X : ndarray or CSR array of shape (n, n_features)
         Data, perhaps read-only.
 
     Returns
     -------
-    ndarray or CSR array
-        The same memory.
+    ndarray or CSC array
+        Dense data share their memory.
     """
-    if not sp.issparse(X):
-        return for_kernel(X)
-    plain = type(X)(X.shape, dtype=X.dtype)
-    plain.data, plain.indices, plain.indptr = map(for_kernel, (X.data, X.indices, X.indptr))
-    return plain
+    return X.tocsc() if sp.issparse(X) else for_kernel(X)
 
 
-def csr_parts(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Values, columns and row ends.
+def csc_parts(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Values, rows and column ends.
 
     Parameters
     ----------
-    X : CSR array
+    X : CSC array
         Data.
 
     Returns
@@ -77,7 +77,7 @@ def scores(X: Any, W: np.ndarray, b: np.ndarray | None, out: np.ndarray) -> None
 
     Parameters
     ----------
-    X : ndarray or CSR array of shape (n, n_features)
+    X : ndarray or CSC array of shape (n, n_features)
         Data.
     W : ndarray of shape (n_features, n_outputs)
         Weights.
@@ -87,9 +87,13 @@ def scores(X: Any, W: np.ndarray, b: np.ndarray | None, out: np.ndarray) -> None
         Where they are written.
     """
     if sp.issparse(X):
-        _hessian.scores_csr(*csr_parts(X), W, out)
-    else:
-        np.matmul(X, W, out=out)
+        sums = out if out.flags.c_contiguous else np.empty(out.shape, out.dtype)
+        sums[...] = 0.0 if b is None else b
+        _hessian.scores_csc(*csc_parts(X), W, sums)
+        if sums is not out:
+            out[...] = sums
+        return
+    np.matmul(X, W, out=out)
     if b is not None:
         out += b
 
@@ -99,17 +103,17 @@ def add_outer(X: Any, D: np.ndarray, G: np.ndarray, g: np.ndarray) -> None:
 
     Parameters
     ----------
-    X : ndarray or CSR array of shape (n, n_features)
+    X : ndarray or CSC array of shape (n, n_features)
         Data.
     D : ndarray of shape (n, n_outputs)
         Residuals.
-    G : ndarray of shape (n_outputs, n_features), or for CSR data its transpose
+    G : ndarray of shape (n_outputs, n_features), or for CSC data its transpose
         Where the products are added.
     g : ndarray of shape (n_outputs,)
         Where the residuals are added.
     """
     if sp.issparse(X):
-        _hessian.outer_csr(*csr_parts(X), D, G)
+        _hessian.outer_csc(*csc_parts(X), np.ascontiguousarray(D), G)
     else:
         G += D.T @ X
     g += D.sum(axis=0, dtype=np.float64)
@@ -124,6 +128,6 @@ def add_sparse_outer(X: Any, D: np.ndarray, G: np.ndarray, g: np.ndarray) -> Non
         See `add_outer`.
     """
     if sp.issparse(X):
-        _hessian.sparse_outer_csr(*csr_parts(X), D, G, g)
+        _hessian.sparse_outer_csc(*csc_parts(X), D, G, g)
     else:
         _hessian.sparse_outer_dense(X, D, G, g)

@@ -72,7 +72,7 @@ def choose(objective: LinearObjective, l1: float) -> str:
     str
         A key of `SOLVERS`.
     """
-    return "lbfgs"
+    return "newton" if l1 == 0 and objective.loss.jacobian is not None else "lbfgs"
 
 
 class SplitPenalty:
