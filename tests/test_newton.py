@@ -81,8 +81,8 @@ def test_what_has_no_room_is_found_again(loss, alpha, k, monkeypatch):
     expected = kept.curvature.product(v)
     slope = Line(objective, kept, far).slope(0.3)
     middle = Line(objective, kept, far).point(0.3)
-    monkeypatch.setattr(_objective, "_SLOPES_BYTES", 0)
-    monkeypatch.setattr(_objective, "_SCORES_BYTES", 0)
+    monkeypatch.setattr(_objective, "_KEPT_BYTES", 0)
+    monkeypatch.setattr(objective, "_data_bytes", 0)
     bare, bare_far = objective.point(w), objective.point(w + v)
     assert bare.scores == [[None]]
     np.testing.assert_array_equal(bare.curvature.product(v), expected)

@@ -162,6 +162,14 @@ def _weigh(u, s, mean):
     return change
 
 
+@kernel("curvature_spread")
+def spread(rows, ptr, cols, values, table):
+    """Write the values of some rows where their classes are in a table of zeros."""
+    for a in range(rows.size):
+        for e in range(ptr[rows[a]], ptr[rows[a] + 1]):
+            table[a, cols[e]] = values[e]
+
+
 @scalar
 def _apply_jacobian(u, s, c):
     """Turn the scores' change u on the support into the probabilities' change."""

@@ -32,7 +32,7 @@ class Slopes:
         Where the classes of each row begin.
     cols : ndarray of shape (ptr[-1],)
         Classes of the supports.
-    slopes, centres : ndarray of shape (ptr[-1],)
+    slopes, centres : ndarray of shape (ptr[-1],) or (m, n_outputs)
         See `sparsemap_np._kernels._hessian`; both may be one array.
     rows : ndarray of shape (m,) or None
         If given, all classes of these rows are kept, and none of the others.
@@ -67,9 +67,9 @@ class Slopes:
         """
         if self.rows is not None:
             X = self._kept_rows()
-            U = self._table(np.empty_like(self.slopes))
+            U = np.empty_like(self.slopes)
             scores(X, V if sp.issparse(X) else V.T, b, U)
-            _hessian.apply_rows(*map(self._table, (self.slopes, self.centres)), U)
+            _hessian.apply_rows(self.slopes, self.centres, U)
             add_outer(X, U, G, g)
             return
         b = np.zeros(len(g), V.dtype) if b is None else b
@@ -89,8 +89,8 @@ class Slopes:
         """
         if self.rows is not None:
             X = self._kept_rows()
-            U = self._table(np.empty_like(self.slopes))
-            _hessian.diagonal_rows(*map(self._table, (self.slopes, self.centres)), U)
+            U = np.empty_like(self.slopes)
+            _hessian.diagonal_rows(self.slopes, self.centres, U)
             add_outer(X.multiply(X).tocsc() if sp.issparse(X) else X * X, U, G, g)
         elif sp.issparse(self.X):
             data, indices, indptr = csc_parts(self.X)
@@ -105,9 +105,6 @@ class Slopes:
 
     def _kept_rows(self) -> Any:
         return self.X if len(self.rows) == self.X.shape[0] else self.X[self.rows]
-
-    def _table(self, values: np.ndarray) -> np.ndarray:
-        return values.reshape(len(self.rows), -1)
 
 
 FindSlopes = Callable[[], Slopes]
@@ -164,11 +161,12 @@ def find_slopes(
     rows = np.arange(n) if sp.issparse(X) else np.flatnonzero(counts)
     if is_sparse(X, held, len(rows) * n_classes):
         return Slopes(X, ptr, cols, slopes, centres)
-    at = np.repeat(np.arange(0, len(rows) * n_classes, n_classes), counts[rows]) + cols
-    full = [np.zeros(len(rows) * n_classes, D.dtype) for _ in range(1 + form.norm)]
-    for table, values in zip(full, (slopes, centres), strict=False):
-        table[at] = values
-    return Slopes(X, ptr, cols[:0], full[0], full[-1], rows)
+    tables = []
+    for values in (slopes, centres)[: 1 + form.norm]:
+        table = np.zeros((len(rows), n_classes), D.dtype)
+        _hessian.spread(rows, ptr, cols, values, table)
+        tables.append(table)
+    return Slopes(X, ptr, cols[:0].copy(), tables[0], tables[-1], rows)
 
 
 class Curvature:

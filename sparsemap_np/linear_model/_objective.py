@@ -34,10 +34,10 @@ __all__ = ["Layout", "LinearObjective", "Point"]
 _PRODUCTS_PER_LANE = 2**20
 # Entries of all the threads' gradients together: 128 MB.
 _GRADIENTS = 2**24
-# What a point keeps: slopes that the products with its Hessian need, and scores that a line
-# search needs. What does not fit is computed anew each time. A sparse loss has few slopes.
-_SLOPES_BYTES = 2**27
-_SCORES_BYTES = 2**26
+# What a point keeps of slopes, for the products with its Hessian, and of scores, for a line search:
+# at most half as much as the data take, or so many bytes if that is more. What does not fit is
+# computed anew each time it is needed. A sparse loss has few slopes once a fit is on its way.
+_KEPT_BYTES = 2**19
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,7 @@ class LinearObjective:
         self.layout = layout
         self.l2 = l2
         self.dtype = X.dtype
+        self._data_bytes = (X.data if sp.issparse(X) else X).nbytes
         n_samples = X.shape[0]
         self.total_weight = float(n_samples)
         if sample_weight is not None:
@@ -226,7 +227,8 @@ class LinearObjective:
             With as much of slopes and scores as there is room for.
         """
         n = len(self.lanes)
-        trails = [Trail(_SLOPES_BYTES // n, _SCORES_BYTES // n) for _ in self.lanes]
+        room = max(_KEPT_BYTES, self._data_bytes // 2) // n
+        trails = [Trail(room, room) for _ in self.lanes]
         value, gradient = self._evaluate(w, trails, known or [None] * n)
         curvature = Curvature(self, [trail.slopes for trail in trails])
         return Point(w, value, gradient, curvature, [trail.scores for trail in trails])
