@@ -6,8 +6,12 @@ never overshoots. The quadratic of the active scores (exact, once no score is dr
 
 import math
 
+import numpy as np
+
 from sparsemap_np._kernels._compile import element, fast, scalar
+from sparsemap_np._kernels._lanes import column, state
 from sparsemap_np._kernels._scan import block_of, mean_below
+from sparsemap_np._kernels._sparsemax import excess_above
 from sparsemap_np._kernels._twosum import split_sum
 
 
@@ -106,8 +110,7 @@ def root_of_squares(x, top, scale, bmax):
 def _write(x, m, hi, lo, p):
     T = type(hi)
     for j in range(x.size):
-        w = T(0.5) * (((x[j] - m) - hi) - lo)
-        w = w if w > 0 else T(0)
+        w = T(0.5) * excess_above(x[j], m, hi, lo)
         p[j] = w * w
 
 
@@ -125,3 +128,91 @@ def entmax15_row(x, top, par, bmax, room, p):
             for j in range(block.size):
                 block[j] = 0
     return -(hi + lo) - 2.0
+
+
+@fast
+def _lane_mass(z, tau, scale, s1, s2, c):
+    T = type(z[0])
+    for r in range(z.size):
+        w = scaled_excess(z[r], T(0), tau[r], scale)
+        s1[r] += w
+        s2[r] += w * w
+        c[r] += T(1) if w > T(0) else T(0)
+
+
+@fast
+def _lane_steps(tau, lo, s1, s2, c, before, going, span, safe):
+    """One step in every lane that is not done; how many go on. Clears the sums.
+
+    ``going`` is 2 where the quadratic of the very scores led to tau, 1 elsewhere, 0 when done.
+    """
+    T = type(tau[0])
+    left = T(0)
+    for r in range(tau.size):
+        on = going[r] > T(0)
+        root = math.sqrt(max(s1[r] * s1[r] - c[r] * (s2[r] - T(1)), T(0)))
+        exact = span * (s2[r] - T(1)) / (s1[r] + root)
+        same = c[r] == before[r]
+        done = ((going[r] > T(1)) & same & (s2[r] < T(2))) | (tau[r] + exact == tau[r])
+        # The quadratic overshoots when scores drop out on its way; the norm's step never does.
+        step = exact if done | (same & safe) else span * (s2[r] - math.sqrt(s2[r])) / s1[r]
+        moved = tau[r] + step
+        done = done | (moved == tau[r])
+        lo[r] = step if on else lo[r]
+        on = on & (not done)
+        tau[r] = moved if on else tau[r]
+        before[r] = c[r]
+        going[r] = (T(2) if same & safe else T(1)) if on else T(0)
+        left += going[r]
+        s1[r] = T(0)
+        s2[r] = T(0)
+        c[r] = T(0)
+    return left
+
+
+@scalar
+def _lane_write(z, hi, lo):
+    T = type(z[0])
+    for r in range(z.size):
+        w = T(0.5) * excess_above(z[r], T(0), hi[r], lo[r])
+        z[r] = w * w
+
+
+@scalar
+def lane_roots_of_squares(work, d, n, scale, mean, count, tau, lo):
+    """Like ``root_of_squares`` for the columns of a tile: thresholds tau + lo."""
+    T = type(work[0])
+    span = T(1) / scale
+    s1 = state(work, d, 0, n)
+    s2 = state(work, d, 1, n)
+    c = state(work, d, 2, n)
+    before = state(work, d, 3, n)
+    going = state(work, d, 4, n)
+    for r in range(n):
+        tau[r] = max(-span, min(mean[r], T(0)) - span / math.sqrt(count[r]))
+        s1[r] = T(0)
+        s2[r] = T(0)
+        c[r] = T(0)
+        lo[r] = T(0)
+        before[r] = T(-1)
+        going[r] = T(1)
+    for k in range(200):
+        for j in range(d):
+            _lane_mass(column(work, j, n), tau, scale, s1, s2, c)
+        if _lane_steps(tau, lo, s1, s2, c, before, going, span, k < 20) == T(0):
+            break
+    for r in range(n):
+        tau[r], rest = split_sum(np.float64(tau[r]), np.float64(lo[r]), tau[r])
+        lo[r] = rest
+
+
+@scalar
+def entmax15_lanes(work, d, n, par, index, mean, count, lifts):
+    """Like ``entmax15_row`` for the columns of a tile."""
+    tau = state(work, d, 5, n)
+    lo = state(work, d, 6, n)
+    lane_roots_of_squares(work, d, n, type(work[0])(0.5), mean, count, tau, lo)
+    for r in range(n):
+        lifts[r] = -(np.float64(tau[r]) + np.float64(lo[r])) - 2.0
+    for j in range(d):
+        _lane_write(column(work, j, n), tau, lo)

@@ -1,12 +1,20 @@
-"""The loops over rows. Each takes a row function and becomes a kernel that is cached by name.
+"""The loops over rows. Each takes row functions and becomes a kernel that is cached by name.
 
-All arrays are C-contiguous: X, P (n, d), ``par`` (n,) or, for one parameter for all rows, (1,).
+Solvers come as a ``Plan``: one row after another, or many short ones side by side. All arrays are
+C-contiguous: X, P (n, d), ``par`` (n,) or, for one parameter for all rows, (1,).
 """
 
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from sparsemap_np._kernels._centre import SHORT, WIDTH, room
 from sparsemap_np._kernels._compile import kernel, row_function, scalar, sums
+from sparsemap_np._kernels._lanes import LANES, lanes_rows, lanes_size, rows_in_turn
+from sparsemap_np._kernels._lanes import SHORT as SHORT_SCORES
 from sparsemap_np._kernels._scan import block_count, fill, scan, special_row, work_size
 from sparsemap_np._kernels._views import stretch
 
@@ -37,17 +45,66 @@ def simplex_row(name, solve):
     return row
 
 
-def forward_loop(name, row, serves):
+class Plan(NamedTuple):
+    """How rows are solved: ``rows(X, index, n, par, n_iter, work, P, place, refs, lifts)``.
+
+    The rows ``index[:n]`` of X, at most ``capacity``, go to the rows ``place[:n]`` of P; ``work``
+    holds ``size(d)`` numbers.
+    """
+
+    rows: Callable
+    capacity: int
+    size: Callable
+
+
+def long_plan(name, row):
+    """One row after another, by a function for one row."""
+    return Plan(rows_in_turn(name, row), 1, work_size)
+
+
+def short_plan(name, solve):
+    """Short rows side by side, by a solver for the columns of a tile."""
+    return Plan(lanes_rows(name, solve), LANES, lanes_size)
+
+
+class ByLength:
+    """A kernel for short rows and one for the others, each made when it is needed."""
+
+    def __init__(self, short: Callable[[], Callable] | None, long: Callable[[], Callable]) -> None:
+        self._make_short = short
+        self._make_long = long
+
+    @cached_property
+    def short(self) -> Callable:
+        return self.long if self._make_short is None else self._make_short()
+
+    @cached_property
+    def long(self) -> Callable:
+        return self._make_long()
+
+    def __call__(self, X: NDArray, *arguments: Any) -> None:
+        (self.short if X.shape[1] <= SHORT_SCORES else self.long)(X, *arguments)
+
+
+def forward_loop(name, plan, serves):
     """``P[i] = map(X[i])`` for rows start to stop, leaving out rows that another solver serves."""
+    rows, capacity, size = plan
 
     @kernel(name)
     def forward(X, par, P, start, stop):
-        d = X.shape[1]
-        scratch = np.empty(work_size(d), X.dtype)
-        step = 1 if par.size > 1 else 0
-        for i in range(start, stop):
-            if step == 0 or serves(par[i]):
-                row(stretch(X, i * d, d), par[i * step], 0, scratch, stretch(P, i * d, d))
+        work = np.empty(size(X.shape[1]), X.dtype)
+        index = np.empty(capacity, np.int64)
+        refs = np.empty(capacity)
+        lifts = np.empty(capacity)
+        i = start
+        while i < stop:
+            n = 0
+            while n < capacity and i < stop:
+                if par.size == 1 or serves(par[i]):
+                    index[n] = i
+                    n += 1
+                i += 1
+            rows(X, index, n, par, 0, work, P, index, refs, lifts)
 
     return forward
 
@@ -169,47 +226,60 @@ def _scale_and_count(p, scale):
     return count
 
 
-def label_loss_loop(name, row, loss, serves):
+def label_loss_loop(name, plan, loss, serves):
     """``losses[i]`` for the class ``labels[i]``; a negative label is an ignored row.
 
-    ``scales`` multiplies the gradient of each row (weight over the reduction's divisor). With one
-    row in ``grad`` that row is scratch: no gradient is wanted.
+    ``scales`` multiplies the gradient of each row (weight over the reduction's divisor). A ``grad``
+    without rows: no gradient is wanted.
     """
+    rows, capacity, size = plan
 
     @kernel(name)
     def label_loss(X, n_iter, labels, par, scales, losses, support, grad, start, stop):
         d = X.shape[1]
-        scratch = np.empty(work_size(d), X.dtype)
+        work = np.empty(size(d), X.dtype)
         wanted = grad.shape[0] == X.shape[0]
-        work = np.empty(0 if wanted else d, X.dtype)
+        P = grad if wanted else np.empty((capacity, d), X.dtype)
+        index = np.empty(capacity, np.int64)
+        place = np.empty(capacity, np.int64)
+        refs = np.empty(capacity)
+        lifts = np.empty(capacity)
         step = 1 if par.size > 1 else 0
         sstep = 1 if scales.size > 1 else 0
-        for i in range(start, stop):
-            if step == 1 and not serves(par[i]):
-                continue
-            x = stretch(X, i * d, d)
-            p = stretch(grad, i * d, d) if wanted else work
-            t = labels[i]
-            if t < 0:
-                losses[i] = 0
-                support[i] = 0
+        i = start
+        while i < stop:
+            n = 0
+            while n < capacity and i < stop:
+                if step == 0 or serves(par[i]):
+                    if labels[i] >= 0:
+                        index[n] = i
+                        place[n] = i if wanted else n
+                        n += 1
+                    else:
+                        losses[i] = 0
+                        support[i] = 0
+                        if wanted:
+                            fill(stretch(grad, i * d, d), 0)
+                i += 1
+            rows(X, index, n, par, n_iter, work, P, place, refs, lifts)
+            for r in range(n):
+                k = index[r]
+                t = labels[k]
+                x = stretch(X, k * d, d)
+                p = stretch(P, place[r] * d, d)
+                if not np.isfinite(lifts[r]):
+                    losses[k] = _infinite_loss(p, refs[r], x[t] == np.inf)
+                elif x[t] == -np.inf:
+                    losses[k] = np.inf
+                else:
+                    losses[k] = loss(x, t, p, par[k * step], refs[r], lifts[r])
+                scale = scales[k * sstep]
+                own = p[t] - 1
+                support[k] = _scale_and_count(p, scale)
                 if wanted:
-                    fill(p, 0)
-                continue
-            ref, lift = row(x, par[i * step], n_iter, scratch, p)
-            if not np.isfinite(lift):
-                losses[i] = _infinite_loss(p, ref, x[t] == np.inf)
-            elif x[t] == -np.inf:
-                losses[i] = np.inf
-            else:
-                losses[i] = loss(x, t, p, par[i * step], ref, lift)
-            scale = scales[i * sstep]
-            own = p[t] - 1
-            support[i] = _scale_and_count(p, scale)
-            if wanted:
-                p[t] = own * scale
-                if scale == 0.0:  # a weight of zero removes the row, NaN and all
-                    fill(p, 0)
+                    p[t] = own * scale
+                    if scale == 0.0:  # a weight of zero removes the row, NaN and all
+                        fill(p, 0)
 
     return label_loss
 
@@ -253,45 +323,58 @@ def _subtract_and_count(p, y, scale, factor):
     return count
 
 
-def soft_loss_loop(name, row, loss, serves):
+def soft_loss_loop(name, plan, loss, serves):
     """Like ``label_loss_loop`` for targets Y (n, d); ``totals[i]`` is the sum that Y[i] stands for.
 
     A row of Y whose sum is within rounding of its total is taken as it is, so that a prediction
     used as a target has loss 0; others are rescaled to it.
     """
+    rows, capacity, size = plan
 
     @kernel(name)
     def soft_loss(X, n_iter, Y, totals, par, scales, losses, support, grad, start, stop):
         d = X.shape[1]
-        scratch = np.empty(work_size(d), X.dtype)
+        work = np.empty(size(d), X.dtype)
         wanted = grad.shape[0] == X.shape[0]
-        work = np.empty(0 if wanted else d, X.dtype)
+        P = grad if wanted else np.empty((capacity, d), X.dtype)
+        index = np.empty(capacity, np.int64)
+        place = np.empty(capacity, np.int64)
+        refs = np.empty(capacity)
+        lifts = np.empty(capacity)
         step = 1 if par.size > 1 else 0
         sstep = 1 if scales.size > 1 else 0
         tstep = 1 if totals.size > 1 else 0
         eps = 2.3e-16 if X.itemsize == 8 else 1.2e-7
-        for i in range(start, stop):
-            if step == 1 and not serves(par[i]):
-                continue
-            x = stretch(X, i * d, d)
-            y = stretch(Y, i * d, d)
-            p = stretch(grad, i * d, d) if wanted else work
-            ref, lift = row(x, par[i * step], n_iter, scratch, p)
-            mass, missing = _target_mass(x, y)
-            total = totals[i * tstep]
-            scale = 1.0
-            if mass > 0.0 and abs(mass - total) > 4.0 * eps * np.sqrt(d) * total:
-                scale = total / mass
-            if missing > 0.0 and p[0] == p[0]:
-                losses[i] = np.inf
-            elif not np.isfinite(lift):
-                losses[i] = _infinite_loss(p, ref, _on_target(x, y))
-            else:
-                losses[i] = loss(x, y, scale, p, par[i * step], ref, lift)
-            factor = scales[i * sstep]
-            support[i] = _subtract_and_count(p, y, scale, factor)
-            if factor == 0.0:
-                fill(p, 0)
+        i = start
+        while i < stop:
+            n = 0
+            while n < capacity and i < stop:
+                if step == 0 or serves(par[i]):
+                    index[n] = i
+                    place[n] = i if wanted else n
+                    n += 1
+                i += 1
+            rows(X, index, n, par, n_iter, work, P, place, refs, lifts)
+            for r in range(n):
+                k = index[r]
+                x = stretch(X, k * d, d)
+                y = stretch(Y, k * d, d)
+                p = stretch(P, place[r] * d, d)
+                mass, missing = _target_mass(x, y)
+                total = totals[k * tstep]
+                scale = 1.0
+                if mass > 0.0 and abs(mass - total) > 4.0 * eps * np.sqrt(d) * total:
+                    scale = total / mass
+                if missing > 0.0 and p[0] == p[0]:
+                    losses[k] = np.inf
+                elif not np.isfinite(lifts[r]):
+                    losses[k] = _infinite_loss(p, refs[r], _on_target(x, y))
+                else:
+                    losses[k] = loss(x, y, scale, p, par[k * step], refs[r], lifts[r])
+                factor = scales[k * sstep]
+                support[k] = _subtract_and_count(p, y, scale, factor)
+                if factor == 0.0:
+                    fill(p, 0)
 
     return soft_loss
 

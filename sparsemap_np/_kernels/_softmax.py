@@ -5,8 +5,9 @@ import math
 import numpy as np
 
 from sparsemap_np._kernels._compile import fast, scalar
-from sparsemap_np._kernels._powers import exp_of_negative
-from sparsemap_np._kernels._scan import BLOCK, block_at
+from sparsemap_np._kernels._lanes import column, state
+from sparsemap_np._kernels._powers import exp_of_negative, log1p_and_inverse
+from sparsemap_np._kernels._scan import BLOCK, block_at, fill
 
 
 @fast
@@ -35,3 +36,37 @@ def softmax_row(x, top, par, bmax, room, p):
     for j in range(x.size):
         p[j] *= scale
     return -math.log1p(rest)
+
+
+@fast
+def _lane_exponentials(z, rest, ones):
+    T = type(z[0])
+    for r in range(z.size):
+        e = exp_of_negative(z[r])
+        rest[r] += e if e < T(1) else T(0)
+        ones[r] += T(0) if e < T(1) else T(1)
+        z[r] = e
+
+
+@scalar
+def _lane_scale(z, scale):
+    for r in range(z.size):
+        z[r] *= scale[r]
+
+
+@scalar
+def softmax_lanes(work, d, n, par, index, mean, count, lifts):
+    """Like ``softmax_row`` for the columns of a tile."""
+    T = type(work[0])
+    rest = state(work, d, 0, n)
+    ones = state(work, d, 1, n)
+    fill(rest, T(0))
+    fill(ones, T(0))
+    for j in range(d):
+        _lane_exponentials(column(work, j, n), rest, ones)
+    for r in range(n):
+        total = np.float64(rest[r]) + (np.float64(ones[r]) - 1.0)
+        lifts[r] = -log1p_and_inverse(total, 0.0)[0]
+        rest[r] = T(1.0 / (1.0 + total))
+    for j in range(d):
+        _lane_scale(column(work, j, n), rest)

@@ -5,7 +5,10 @@ overshoots, and the step that drops no score is exact. Scores are taken as z = x
 far from zero x - 1 may equal x.
 """
 
+import numpy as np
+
 from sparsemap_np._kernels._compile import element, fast, scalar
+from sparsemap_np._kernels._lanes import column, state
 from sparsemap_np._kernels._scan import block_of, mean_below
 from sparsemap_np._kernels._twosum import split_sum
 
@@ -108,3 +111,70 @@ def sparsemax_row(x, top, par, bmax, room, p):
             for j in range(block.size):
                 block[j] = 0
     return -(hi + lo) - 1.0
+
+
+@fast
+def _lane_mass(z, tau, s, c):
+    T = type(z[0])
+    for r in range(z.size):
+        w = _excess(z[r], T(0), tau[r])
+        s[r] += w
+        c[r] += T(1) if w > T(0) else T(0)
+
+
+@fast
+def _lane_steps(tau, lo, s, c, before, going):
+    """One Newton step in every lane that is not done; how many go on. Clears the sums."""
+    T = type(tau[0])
+    left = T(0)
+    for r in range(tau.size):
+        step = (s[r] - T(1)) / c[r]
+        moved = tau[r] + step
+        on = going[r] > T(0)
+        done = ((c[r] == before[r]) & (s[r] < T(2))) | (moved == tau[r])
+        lo[r] = step if on else lo[r]
+        on = on & (not done)
+        tau[r] = moved if on else tau[r]
+        before[r] = c[r]
+        going[r] = T(1) if on else T(0)
+        left += going[r]
+        s[r] = T(0)
+        c[r] = T(0)
+    return left
+
+
+@scalar
+def _lane_write(z, hi, lo):
+    T = type(z[0])
+    for r in range(z.size):
+        z[r] = excess_above(z[r], T(0), hi[r], lo[r])
+
+
+@scalar
+def sparsemax_lanes(work, d, n, par, index, mean, count, lifts):
+    """Like ``sparsemax_row`` for the columns of a tile."""
+    T = type(work[0])
+    tau = state(work, d, 0, n)
+    lo = state(work, d, 1, n)
+    s = state(work, d, 2, n)
+    c = state(work, d, 3, n)
+    before = state(work, d, 4, n)
+    going = state(work, d, 5, n)
+    for r in range(n):
+        tau[r] = max(T(-1), min(mean[r], T(0)) - T(1) / count[r])
+        s[r] = T(0)
+        c[r] = T(0)
+        lo[r] = T(0)
+        before[r] = T(-1)
+        going[r] = T(1)
+    for _ in range(d + 4):
+        for j in range(d):
+            _lane_mass(column(work, j, n), tau, s, c)
+        if _lane_steps(tau, lo, s, c, before, going) == T(0):
+            break
+    for r in range(n):
+        tau[r], rest = split_sum(np.float64(tau[r]), np.float64(lo[r]), tau[r])
+        lo[r] = rest
+        lifts[r] = -(np.float64(tau[r]) + rest) - 1.0
+    for j in range(d):
+        _lane_write(column(work, j, n), tau, lo)

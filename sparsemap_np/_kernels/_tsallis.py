@@ -16,7 +16,11 @@ import math
 import numpy as np
 
 from sparsemap_np._kernels._compile import element, fast, row_function, scalar
-from sparsemap_np._kernels._powers import exp_of_negative, log1p_and_inverse, quick_power
+from sparsemap_np._kernels._powers import (
+    exp_of_negative,
+    log1p_and_inverse,
+    quick_power,
+)
 from sparsemap_np._kernels._scan import (
     BLOCK,
     ROOM,

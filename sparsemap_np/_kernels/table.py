@@ -17,13 +17,14 @@ from sparsemap_np._kernels._argmax import argmax_row
 from sparsemap_np._kernels._budget import budget_row
 from sparsemap_np._kernels._compile import scalar
 from sparsemap_np._kernels._dense import dense_row
-from sparsemap_np._kernels._entmax15 import entmax15_row
+from sparsemap_np._kernels._entmax15 import entmax15_lanes, entmax15_row
 from sparsemap_np._kernels._loops import everything, simplex_row
 from sparsemap_np._kernels._normmax import normmax_row
-from sparsemap_np._kernels._softmax import softmax_row
-from sparsemap_np._kernels._sparsemax import sparsemax_row
+from sparsemap_np._kernels._softmax import softmax_lanes, softmax_row
+from sparsemap_np._kernels._sparsemax import sparsemax_lanes, sparsemax_row
 from sparsemap_np._kernels._steep import steep_row
 from sparsemap_np._kernels._tsallis import tsallis_row
+from sparsemap_np._kernels._tsallis_lanes import tsallis_lanes
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,9 @@ class Mapping:
     one or several short rows laid end to end, ``dpar_row(p, v, par) -> float``,
     ``label_loss_row(x, t, p, par, ref, lift) -> float``,
     ``soft_loss_row(x, y, scale, p, par, ref, lift) -> float``. ``alpha`` is the parameter of a
-    mapping that has only one, NaN otherwise. ``serves(par)`` tells which parameters the row solver
-    takes; kernels leave the rows with others to the record that does.
+    mapping that has only one, NaN otherwise. ``lanes(work, d, n, par, index, mean, count, lifts)``
+    solves n short rows side by side, where a mapping has it. ``serves(par)`` tells which
+    parameters the solvers take; kernels leave the rows with others to the record that does.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Mapping:
     vjp_pair: tuple[Callable, Callable]
     soft_loss_row: Callable
     serves: Callable = everything
+    lanes: Callable | None = None
     label_loss_row: Callable | None = None
     dpar_row: Callable | None = None
     bisect_row: Callable | None = None
@@ -56,9 +59,33 @@ class Mapping:
         """The one parameter of the mapping, as the kernels take it."""
         return np.array([self.alpha])
 
+    def _by_length(self, loop: Callable, name: str, *functions: Callable) -> _loops.ByLength:
+        """The kernels of a loop that solves rows, for short rows and for the others."""
+
+        def make(prefix: str, plan: _loops.Plan) -> Callable:
+            return loop(f"{self.name}.{prefix}{name}", plan, *functions, self.serves)
+
+        return _loops.ByLength(
+            None if self.lanes is None else lambda: make("short_", self._short_plan),
+            lambda: make("", self._long_plan),
+        )
+
+    @cached_property
+    def _short_plan(self) -> _loops.Plan:
+        return _loops.short_plan(self.name, self.lanes)
+
+    @cached_property
+    def _long_plan(self) -> _loops.Plan:
+        return _loops.long_plan(self.name, self.row)
+
+    @cached_property
+    def _bisect_plan(self) -> _loops.Plan:
+        name = f"{self.name}.bisect"
+        return _loops.long_plan(name, _loops.normalised(name, self.bisect_row))
+
     @cached_property
     def forward(self) -> Callable:
-        return _loops.forward_loop(f"{self.name}.forward", self.row, self.serves)
+        return self._by_length(_loops.forward_loop, "forward")
 
     @cached_property
     def bisect(self) -> Callable:
@@ -78,25 +105,21 @@ class Mapping:
 
     @cached_property
     def label_loss(self) -> Callable:
-        name = f"{self.name}.label_loss"
-        return _loops.label_loss_loop(name, self.row, self.label_loss_row, self.serves)
-
-    @cached_property
-    def bisect_label_loss(self) -> Callable:
-        row = _loops.normalised(self.name, self.bisect_row)
-        name = f"{self.name}.bisect_label_loss"
-        return _loops.label_loss_loop(name, row, self.label_loss_row, everything)
-
-    @cached_property
-    def bisect_soft_loss(self) -> Callable:
-        row = _loops.normalised(self.name, self.bisect_row)
-        name = f"{self.name}.bisect_soft_loss"
-        return _loops.soft_loss_loop(name, row, self.soft_loss_row, everything)
+        return self._by_length(_loops.label_loss_loop, "label_loss", self.label_loss_row)
 
     @cached_property
     def soft_loss(self) -> Callable:
-        name = f"{self.name}.soft_loss"
-        return _loops.soft_loss_loop(name, self.row, self.soft_loss_row, self.serves)
+        return self._by_length(_loops.soft_loss_loop, "soft_loss", self.soft_loss_row)
+
+    @cached_property
+    def bisect_label_loss(self) -> Callable:
+        name = f"{self.name}.bisect_label_loss"
+        return _loops.label_loss_loop(name, self._bisect_plan, self.label_loss_row, everything)
+
+    @cached_property
+    def bisect_soft_loss(self) -> Callable:
+        name = f"{self.name}.bisect_soft_loss"
+        return _loops.soft_loss_loop(name, self._bisect_plan, self.soft_loss_row, everything)
 
 
 def _of_entmax(
@@ -105,6 +128,7 @@ def _of_entmax(
     solve: Callable,
     serves: Callable,
     vjp_pair: tuple = _slopes.entmax_vjp,
+    lanes: Callable | None = None,
 ) -> Mapping:
     """A member of the entmax family, whose loss has one form for every alpha."""
     return Mapping(
@@ -113,6 +137,7 @@ def _of_entmax(
         row=simplex_row(name, solve),
         vjp_pair=vjp_pair,
         serves=serves,
+        lanes=lanes,
         dpar_row=_dalpha.entmax_dalpha,
         bisect_row=_bisect.entmax_bisect_row,
         label_loss_row=_fy.entmax_label_loss,
@@ -158,12 +183,14 @@ def _above_2(alpha):
     return (alpha > 2.0) & (alpha < np.inf)
 
 
-SPARSEMAX = _of_entmax("sparsemax", 2.0, sparsemax_row, _is_2, _slopes.sparsemax_vjp)
-ENTMAX15 = _of_entmax("entmax15", 1.5, entmax15_row, _is_15, _slopes.entmax15_vjp)
-SOFTMAX = _of_entmax("softmax", 1.0, softmax_row, _is_1)
+SPARSEMAX = _of_entmax(
+    "sparsemax", 2.0, sparsemax_row, _is_2, _slopes.sparsemax_vjp, sparsemax_lanes
+)
+ENTMAX15 = _of_entmax("entmax15", 1.5, entmax15_row, _is_15, _slopes.entmax15_vjp, entmax15_lanes)
+SOFTMAX = _of_entmax("softmax", 1.0, softmax_row, _is_1, lanes=softmax_lanes)
 ARGMAX = _of_entmax("argmax", math.inf, argmax_row, _is_inf)
 DENSE = _of_entmax("dense", math.nan, dense_row, _below_1)
-ENTMAX = _of_entmax("entmax", math.nan, tsallis_row, _between_1_and_2)
+ENTMAX = _of_entmax("entmax", math.nan, tsallis_row, _between_1_and_2, lanes=tsallis_lanes)
 STEEP = _of_entmax("steep", math.nan, steep_row, _above_2)
 NORMMAX = Mapping(
     name="normmax",

@@ -1,0 +1,153 @@
+"""The solver of ``_tsallis.py`` for short rows side by side: the same steps, a row to a lane."""
+
+import numpy as np
+
+from sparsemap_np._kernels._compile import fast, polynomial, scalar
+from sparsemap_np._kernels._lanes import LANES, column, narrow_state, state
+from sparsemap_np._kernels._powers import expm1_of_negative, log_of_positive, quick_power
+from sparsemap_np._kernels._tsallis import power_of
+from sparsemap_np._kernels._views import stretch
+
+
+@polynomial
+def _lane_step(t, r0, r1, b):
+    """``newton_step`` without libm."""
+    return (r0 / r1) * (expm1_of_negative(-b * log_of_positive(r0)) / b - t)
+
+
+@fast
+def _lane_quick_mass(z, rate, exponent, r0, r1):
+    for r in range(z.size):
+        s, inverse = quick_power(z[r] * rate[r], exponent[r])
+        r0[r] += s
+        r1[r] += s * inverse
+
+
+@fast
+def _lane_descend(t, b, beta, rate, r0, r1, going, first):
+    """A step of ``descend`` in every lane that is not done; how many go on. Clears the sums."""
+    T = type(t[0])
+    left = T(0)
+    for r in range(t.size):
+        on = going[r] > T(0)
+        change = _lane_step(t[r], r0[r], r1[r], b[r])
+        moved = t[r] + change
+        moved = moved if moved < T(0) else T(0)
+        t[r] = moved if on else t[r]
+        w = T(1) + b[r] * t[r]
+        rate[r] = beta[r] / w
+        on = on & (abs(change) >= T(3e-4) * w) & (first | (change <= T(0)))
+        going[r] = T(1) if on else T(0)
+        left += going[r]
+        r0[r] = T(0)
+        r1[r] = T(0)
+    return left
+
+
+@fast
+def _lane_mass(z, rate, exponent, r0, r1):
+    T = type(z[0])
+    for r in range(z.size):
+        s, inverse = power_of(z[r] * rate[r], T(0), exponent[r])
+        r0[r] += s
+        r1[r] += s * inverse
+
+
+@fast
+def _lane_finish(t, b, beta, rate, r0, r1, y, going, tol):
+    """A Newton step in every lane that is not done; how many go on. Clears the sums.
+
+    What the last step leaves is of second order in it, and y comes from the sums.
+    """
+    T = type(t[0])
+    left = T(0)
+    for r in range(t.size):
+        on = going[r] > T(0)
+        w = T(1) + b[r] * t[r]
+        change = _lane_step(t[r], r0[r], r1[r], b[r])
+        k = change / w
+        y[r] = (T(1) + k + T(0.5) * (T(1) - b[r]) * k * k) / (r0[r] + k * r1[r]) if on else y[r]
+        moved = t[r] + change
+        moved = moved if moved < T(0) else T(0)
+        t[r] = moved if on else t[r]
+        rate[r] = beta[r] / (w + b[r] * change) if on else rate[r]
+        on = on & (abs(k) >= tol)
+        going[r] = T(1) if on else T(0)
+        left += going[r]
+        r0[r] = T(0)
+        r1[r] = T(0)
+    return left
+
+
+@scalar
+def _lane_write(z, rate, exponent, y):
+    T = type(z[0])
+    for r in range(z.size):
+        z[r] = y[r] * power_of(z[r] * rate[r], T(0), exponent[r])[0]
+
+
+@scalar
+def _lane_start(t, b, beta, rate, exponent, r0, r1, going):
+    T = type(t[0])
+    for r in range(t.size):
+        rate[r] = beta[r] / (T(1) + b[r] * t[r])
+        exponent[r] = T(1) / b[r]
+        r0[r] = T(0)
+        r1[r] = T(0)
+        going[r] = T(1)
+
+
+@scalar
+def tsallis_lanes(work, d, n, par, index, mean, count, lifts):
+    """Like ``tsallis_row`` for the columns of a tile."""
+    T = type(work[0])
+    t = state(work, d, 0, n)
+    b = state(work, d, 1, n)
+    rate = state(work, d, 2, n)
+    exponent = state(work, d, 3, n)
+    r0 = state(work, d, 4, n)
+    r1 = state(work, d, 5, n)
+    going = state(work, d, 6, n)
+    y = state(work, d, 7, n)
+    # Steps in float32, in the same scratch.
+    narrow = work.view(np.float32)
+    wide = LANES * (work.itemsize // 4)
+    t32 = narrow_state(narrow, d, 8, n)
+    b32 = narrow_state(narrow, d, 9, n)
+    rate32 = narrow_state(narrow, d, 10, n)
+    exponent32 = narrow_state(narrow, d, 11, n)
+    s0 = narrow_state(narrow, d, 12, n)
+    s1 = narrow_state(narrow, d, 13, n)
+    going32 = narrow_state(narrow, d, 14, n)
+    for r in range(n):
+        b[r] = par[index[r] if par.size > 1 else 0] - 1.0
+        b32[r] = b[r]
+        flat = expm1_of_negative(-b[r] * log_of_positive(count[r])) / b[r]
+        t32[r] = min(T(0), flat - mean[r])
+    first = 0 if work.itemsize == 4 else d * wide
+    if first > 0:
+        for j in range(d):
+            z = column(work, j, n)
+            z32 = stretch(narrow, first + j * LANES, n)
+            for r in range(n):
+                z32[r] = z[r]
+    _lane_start(t32, b32, b32, rate32, exponent32, s0, s1, going32)
+    for k in range(60):
+        for j in range(d):
+            _lane_quick_mass(stretch(narrow, first + j * LANES, n), rate32, exponent32, s0, s1)
+        if _lane_descend(t32, b32, b32, rate32, s0, s1, going32, k == 0) == 0:
+            break
+    for r in range(n):
+        t[r] = t32[r]
+        y[r] = T(1)
+    _lane_start(t, b, b, rate, exponent, r0, r1, going)
+    tol = T(1e-4) if work.itemsize == 4 else T(1e-9)
+    for _ in range(40):
+        for j in range(d):
+            _lane_mass(column(work, j, n), rate, exponent, r0, r1)
+        if _lane_finish(t, b, b, rate, r0, r1, y, going, tol) == T(0):
+            break
+    for r in range(n):
+        lifts[r] = t[r]
+    for j in range(d):
+        _lane_write(column(work, j, n), rate, exponent, y)
