@@ -50,6 +50,7 @@ _MODULES = {
         "fenchel_young_path",
     ),
     "_device": ("cuda_is_available", "cuda_stream"),
+    "calibration": ("EntmaxCalibrator",),
     "_show_versions": ("show_versions",),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from sparsemap_np._device import cuda_is_available as cuda_is_available
     from sparsemap_np._device import cuda_stream as cuda_stream
     from sparsemap_np._show_versions import show_versions as show_versions
+    from sparsemap_np.calibration import *  # noqa: F403
     from sparsemap_np.gradients import *  # noqa: F403
     from sparsemap_np.linear_model import *  # noqa: F403
     from sparsemap_np.losses import *  # noqa: F403
@@ -71,7 +73,7 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
         globals()[name] = value
         return value
-    if name in ("gradients", "linear_model", "losses", "mappings", "metrics"):
+    if name in ("calibration", "gradients", "linear_model", "losses", "mappings", "metrics"):
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
