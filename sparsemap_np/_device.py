@@ -66,9 +66,9 @@ def cuda_is_available() -> bool:
 
 
 def launcher() -> ModuleType:
-    """The module that runs kernels on device arrays."""
+    """The functions that run kernels on device arrays."""
     _cuda()
-    return importlib.import_module("sparsemap_np._cuda.launch")
+    return importlib.import_module("sparsemap_np._cuda.interface")
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from sparsemap_np._arrays import (
     result_dtype,
     run_ranges,
 )
+from sparsemap_np._device import launcher
 from sparsemap_np._kernels import table
 
 _REDUCTIONS = {"none": "none", "mean": "mean", "elementwise_mean": "mean", "sum": "sum"}
@@ -152,6 +153,8 @@ def fenchel_young(mapping, X, y, domain, value, options, n_iter=None, *, budget=
     options = options._replace(reduction=reduction)
     n_iter = as_count(n_iter, "n_iter")
     X, dtype = _scores(X)
+    if type(X) is not np.ndarray:
+        return _on_device(mapping, X, y, domain, value, options, n_iter, dtype, budget)
     n, d = X.shape
     name = "Y" if budget else "y"
     y = _as_targets(y, name)
@@ -183,6 +186,21 @@ def fenchel_young(mapping, X, y, domain, value, options, n_iter=None, *, budget=
     else:
         run.targets(X, targets, budget, name)
     return _reduced(losses, support, grad, weight, kept, divisor, options, dtype)
+
+
+def _on_device(mapping, X, y, domain, value, options, n_iter, dtype, budget):
+    """The same for scores on a device, whose values nobody waits for."""
+    if n_iter is not None:
+        raise ValueError(
+            "n_iter must be None for device arrays: bisection in steps is for comparison with the "
+            "literature, on NumPy arrays"
+        )
+    par = mapping.parameter if domain is None else value
+    if domain is not None and not (budget and value is None):
+        par = domain(value, X.shape, 1)
+    if mapping is table.ENTMAX:
+        mapping = table.entmax_kernel(par)
+    return launcher().fenchel_young(mapping, X, y, par, options, dtype, budget=budget)
 
 
 class _Blocks(NamedTuple):

@@ -29,6 +29,7 @@ from sparsemap_np._arrays import (
     reduce_rows,
     run_ranges,
 )
+from sparsemap_np._device import launcher
 from sparsemap_np._kernels import table
 
 __all__ = [
@@ -65,6 +66,8 @@ def _parameter_gradient(mapping, dP, P, par, axis):
 def _dense(mapping, P, par, axis):
     """The Jacobian of every row, shape (..., d, d): the normalised axis goes to the end."""
     P, dtype = as_scores(P, "P")
+    if type(P) is not np.ndarray:
+        return launcher().jacobian(mapping.name, P, par, dtype, as_axis(axis, len(P.shape)))
     rows, lead = as_rows(P, as_axis(axis, P.ndim), compute_dtype(dtype))
     n, d = rows.shape
     J = np.empty((n, d, d), rows.dtype)

@@ -9,11 +9,12 @@ through every strategy: a thread, a warp, a block for each row, filtering and ov
 import functools
 import sys
 import threading
+import types
 
 import numpy as np
 import pytest
 import reference
-from mappings_list import INF, MAPPINGS, assert_close
+from mappings_list import BUDGET_LOSSES, INF, LOSSES, MAPPINGS, assert_close
 from numba import config, cuda
 
 import sparsemap_np as sm
@@ -95,9 +96,11 @@ def run(name, team, X, par, blocks=2):
     """The forward kernel alone, on poisoned memory."""
     T = team.T
     P = np.full(X.shape, 777.0, X.dtype)
-    kernel = forward_loop(BY_NAME[name], team)
+    kernel = forward_loop(BY_NAME[name].make, team)
     with np.errstate(all="ignore"):
-        kernel[blocks, team.block](X, T(par), T(par - 1), np.zeros((2, 0), T), P)
+        kernel[blocks, team.block](
+            X, T(par), T(par - 1), np.zeros((2, 0), T), P, np.zeros((2, 0), T)
+        )
     return P
 
 
@@ -276,3 +279,263 @@ def test_the_teams_of_the_launcher_cover_every_length():
 
 def test_available():
     assert sm.cuda_is_available()
+
+
+DIFFERENTIABLE = [m for m in MAPPINGS if m.has_vjp]
+
+
+def spread(P, times):
+    """Rows in which each entry is followed by zeros: nothing changes, but the strategy."""
+    wide = np.zeros((*P.shape, times), P.dtype)
+    wide[..., 0] = P
+    return wide.reshape(len(P), -1)
+
+
+@pytest.mark.parametrize("m", DIFFERENTIABLE, ids=str)
+@pytest.mark.parametrize("times", [1, 4, 20], ids=["thread", "warp", "block"])
+def test_vjp_and_parameter_gradient(m, times):
+    """Against the reference at the very floats of P, within what test_gradients.py allows."""
+    rng = np.random.default_rng(1)
+    X = (rng.normal(size=(4, 6)) * 0.6).astype("float32")
+    P = np.concatenate([m(X), np.full((1, 6), np.nan, "float32"), np.eye(1, 6, dtype="float32")])
+    dP = rng.normal(size=P.shape).astype("float32")
+    expected = m.vjp(dP.astype("f8"), P.astype("f8"))
+    kw = {"alpha": m.param} if m.argument == "alpha" else {}
+    flag = {"alpha": "return_dalpha", "budget": "return_dbudget"}.get(m.argument)
+    vjp = getattr(sm, f"{m.name}_vjp")
+    D = device(spread(dP, times)), device(spread(P, times))
+    got = vjp(*D, **kw)
+    eps = np.finfo("f4").eps
+    room = np.abs(m.jacobian(P.astype("f8"))) @ np.abs(dP)[..., None]
+    # A power 2 - alpha in float32 multiplies the rounding of its base.
+    bound = 64 * eps * (m.param if 10 < m.param < INF else 1) * room[..., 0] + 1e-30
+    close = np.abs(got.copy_to_host()[:, ::times] - expected) <= bound
+    # A probability may be too small for its own derivative in float32.
+    large = (np.abs(expected) > np.finfo("f4").max).any(1, keepdims=True)
+    assert (close | np.isnan(expected) | large).all()
+    nan = np.isnan(expected).all(1)
+    np.testing.assert_array_equal(np.isnan(got.copy_to_host()).all(1) & ~large[:, 0], nan)
+    if flag is not None:
+        dX, dpar = vjp(*D, **kw, **{flag: True})
+        np.testing.assert_array_equal(dX.copy_to_host(), got.copy_to_host())
+        _, exact = m.vjp(dP.astype("f8"), P.astype("f8"), **{flag: True})
+        assert dpar.shape == (6, 1)
+        np.testing.assert_allclose(dpar.copy_to_host(), exact, rtol=2e-3, atol=2e-5)
+
+
+def test_jacobian_and_axis():
+    P = sm.entmax(np.random.default_rng(0).normal(size=(2, 5, 3)), 1.3, axis=1)
+    J = sm.entmax_jacobian(device(P), 1.3, axis=1).copy_to_host()
+    np.testing.assert_allclose(J, sm.entmax_jacobian(P, 1.3, axis=1), rtol=1e-12)
+    dP = np.random.default_rng(1).normal(size=P.shape)
+    dX, dalpha = sm.entmax_vjp(device(dP), device(P), 1.3, axis=1, return_dalpha=True)
+    exact, exact_alpha = sm.entmax_vjp(dP, P, 1.3, axis=1, return_dalpha=True)
+    np.testing.assert_allclose(dX.copy_to_host(), exact, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(dalpha.copy_to_host(), exact_alpha, rtol=1e-10)
+
+
+SIMPLEX = [loss for loss in LOSSES if loss.name != "sparsemax_bisect_loss"]
+each_loss = pytest.mark.parametrize("loss", SIMPLEX, ids=str)
+
+
+def host(results):
+    return [r.copy_to_host() for r in results]
+
+
+def loss_scores(dtype="float32"):
+    X = np.random.default_rng(11).normal(size=(7, 5)) * 1.5
+    X[1, 2] = X[2, 0] = -np.inf
+    X[3, 1] = np.inf
+    X[4, 3] = np.nan
+    return X.astype(dtype)
+
+
+@each_loss
+@pytest.mark.parametrize("soft", [False, True], ids=["labels", "distributions"])
+def test_losses(loss, soft):
+    X = loss_scores()
+    y = np.array([0, 2, 1, 1, 0, 4, 2])
+    if soft:
+        y = np.eye(5, dtype="float32")[y]
+        y[5] = y[6] = 0.2
+        y[0, :2] = 0.5
+    keys = {"return_grad": True, "return_support_size": True}
+    got = host(loss(device(X), device(y), **keys))
+    expected = loss(X, y, **keys)
+    assert_close(got[0], expected[0], "float32", times=8)
+    np.testing.assert_array_equal(got[1], expected[1])
+    assert_close(got[2], expected[2], "float32", times=2)
+    assert got[0].dtype == got[2].dtype == "float32"
+
+
+@pytest.mark.parametrize("loss", BUDGET_LOSSES, ids=str)
+@pytest.mark.parametrize("given", [False, True])
+def test_budget_loss(loss, given):
+    X = np.random.default_rng(2).normal(size=(4, 6)).astype("float32")
+    B = loss.param
+    Y = sm.budget_bisect(np.random.default_rng(3).normal(size=(4, 6)), B).astype("float32")
+    kw = {"budget": B} if given else {}
+    got = host(sm.budget_loss(device(X), device(Y), **kw, return_grad=True))
+    expected = sm.budget_loss(X, Y, **kw, return_grad=True)
+    assert_close(got[0], expected[0], "float32", times=8)
+    assert_close(got[1], expected[1], "float32", times=4)
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_reductions_weights_and_ignored_labels(reduction, dtype):
+    X = np.random.default_rng(4).normal(size=(6, 4)).astype(dtype)
+    X[2] = -np.inf
+    y = np.array([0, 1, 2, 3, -7, 1])
+    weight = np.array([1, 2, 0, 0.5, 1, 3])
+    for keys in (
+        {},
+        {"ignore_index": -7},
+        {"ignore_index": -7, "sample_weight": weight},
+    ):
+        labels = y if keys else np.array([0, 1, 3, 3, 0, 1])
+        got = host(
+            sm.entmax15_loss(
+                device(X), device(labels), reduction=reduction, return_grad=True, **keys
+            )
+        )
+        expected = sm.entmax15_loss(X, labels, reduction=reduction, return_grad=True, **keys)
+        assert got[0].dtype == dtype and got[0].shape == np.shape(expected[0])
+        assert_close(got[0], expected[0], dtype, times=4)
+        assert_close(got[1], expected[1], dtype, times=2)
+
+
+def test_nothing_kept_and_no_rows():
+    X = device(np.zeros((2, 3), "float32"))
+    loss, grad = sm.sparsemax_loss(
+        X, device(np.array([5, 5])), reduction="mean", ignore_index=5, return_grad=True
+    )
+    assert loss.copy_to_host() == 0
+    assert not grad.copy_to_host().any()
+    empty = device(np.zeros((0, 3), "float32"))
+    assert sm.sparsemax_loss(empty, device(np.zeros(0, int)), reduction="sum").copy_to_host() == 0
+
+
+def test_bad_targets_on_the_device_make_their_rows_nan():
+    X = device(np.zeros((3, 2), "float32"))
+    loss, grad = host(sm.entmax15_loss(X, device(np.array([0, 2, -1])), return_grad=True))
+    np.testing.assert_array_equal(np.isnan(loss), [False, True, True])
+    np.testing.assert_array_equal(np.isnan(grad).all(1), [False, True, True])
+    Y = np.array([[0.5, 0.5], [0.5, 0.6], [1.5, -0.5]], "float32")
+    loss = sm.entmax15_loss(X, device(Y)).copy_to_host()
+    np.testing.assert_array_equal(np.isnan(loss), [False, True, True])
+
+
+def test_targets_are_checked():
+    X = device(np.zeros((3, 2), "float32"))
+    with pytest.raises(TypeError, match="y is a ndarray"):
+        sm.sparsemax_loss(X, np.zeros(3, int))
+    with pytest.raises(ValueError, match="labels must be integers"):
+        sm.sparsemax_loss(X, device(np.zeros(3)))
+    with pytest.raises(ValueError, match="y has 4 targets"):
+        sm.sparsemax_loss(X, device(np.zeros(4, int)))
+    with pytest.raises(ValueError, match="y has shape"):
+        sm.sparsemax_loss(X, device(np.zeros((3, 3))))
+    with pytest.raises(ValueError, match="reduction must be"):
+        sm.sparsemax_loss(X, device(np.zeros(3, int)), reduction="all")
+    with pytest.raises(ValueError, match="n_iter"):
+        sm.sparsemax_bisect_loss(X, device(np.zeros(3, int)), n_iter=3)
+
+
+class Stand(np.ndarray):
+    """An array of a library that is not here, with as much of its interface as is used."""
+
+    @property
+    def __cuda_array_interface__(self):
+        return self.__array_interface__
+
+    def __array_finalize__(self, other):
+        self.requires_grad = False
+
+
+class CuPyStand(Stand):
+    device = types.SimpleNamespace(id=0)
+
+
+class TorchStand(Stand):
+    is_cuda = True
+    device = types.SimpleNamespace(index=0)
+
+    def movedim(self, a, b):
+        return np.moveaxis(self, a, b)
+
+    def contiguous(self):
+        return np.ascontiguousarray(self).view(TorchStand)
+
+    def is_contiguous(self):
+        return self.flags.c_contiguous
+
+    def copy_(self, other):
+        self[...] = other
+
+    def expand(self, shape):
+        return np.broadcast_to(self, shape).view(TorchStand)
+
+    def to(self, device, non_blocking):
+        return self
+
+
+def cupy_module():
+    return types.SimpleNamespace(
+        ndarray=CuPyStand,
+        empty=lambda shape, dtype: np.full(shape, 7, dtype).view(CuPyStand),
+        asarray=lambda a: np.array(a).view(CuPyStand),
+        moveaxis=np.moveaxis,
+        broadcast_to=lambda a, shape: np.broadcast_to(a, shape).view(CuPyStand),
+        ascontiguousarray=lambda a: np.ascontiguousarray(a).view(CuPyStand),
+    )
+
+
+def torch_module():
+    dtypes = {name: np.dtype(name) for name in ("float16", "float32", "float64", "int64")}
+    return types.SimpleNamespace(
+        Tensor=TorchStand,
+        empty=lambda shape, dtype, device: np.full(shape, 7, dtype).view(TorchStand),
+        from_numpy=lambda a: a.view(TorchStand),
+        **dtypes,
+    )
+
+
+@pytest.mark.parametrize(
+    ("library", "module", "kind"),
+    [("cupy", cupy_module, CuPyStand), ("torch", torch_module, TorchStand)],
+)
+def test_other_libraries_give_their_own_kind(monkeypatch, library, module, kind):
+    monkeypatch.setitem(sys.modules, library, module())
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3, 4, 5)).astype("float32")
+    alpha = rng.uniform(1.1, 3, size=(3, 1, 5))
+    for axis in (1, 2):
+        P = sm.sparsemax(X.view(kind), axis=axis)
+        assert type(P) is kind and P.dtype == X.dtype
+        assert_close(np.asarray(P), sm.sparsemax(X, axis=axis), "float32")
+    P = sm.entmax(X.view(kind), alpha.view(kind), axis=1)
+    expected = sm.entmax(X, alpha, axis=1)
+    assert_close(np.asarray(P), expected, "float32", times=2)
+    one = sm.entmax(X.view(kind), np.array(1.3).view(kind), axis=1)
+    assert_close(np.asarray(one), sm.entmax(X, 1.3, axis=1), "float32", times=2)
+    out = np.zeros_like(X).view(kind)
+    assert sm.entmax15(X.view(kind).transpose(0, 2, 1), axis=2, out=out.transpose(0, 2, 1)) is not X
+    assert_close(np.asarray(out), sm.entmax15(X, axis=1), "float32", times=2)
+    loss, grad = sm.sparsemax_loss(
+        X[0].view(kind), np.array([1, 2, 0, 0]).view(kind), reduction="mean", return_grad=True
+    )
+    exact, slope = sm.sparsemax_loss(X[0], [1, 2, 0, 0], reduction="mean", return_grad=True)
+    assert type(loss) is kind and loss.shape == ()
+    assert_close(np.asarray(loss), exact, "float32", times=2)
+    assert_close(np.asarray(grad), slope, "float32", times=2)
+    with pytest.raises(TypeError, match="one library"):
+        sm.sparsemax_vjp(device(X), P)
+
+
+def test_a_tensor_that_requires_grad_is_told_of_the_recipe(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", torch_module())
+    X = np.zeros((2, 3)).view(TorchStand)
+    X.requires_grad = True
+    with pytest.raises(TypeError, match=r"docs/gpu\.md"):
+        sm.sparsemax(X)

@@ -278,16 +278,17 @@ def view(array: Any, shape: Sequence[int], dtype: np.dtype | None = None) -> Any
     """The memory of an array of any library from its start, as a kernel takes it."""
     library = library_of(array)
     dtype = library.dtype(array) if dtype is None else np.dtype(dtype)
+    steps = tuple(dtype.itemsize * math.prod(shape[k + 1 :]) for k in range(len(shape)))
     if SIMULATED:
-        host = array._ary
-        steps = [dtype.itemsize * math.prod(shape[k + 1 :]) for k in range(len(shape))]
+        from numba.cuda.simulator.cudadrv.devicearray import FakeCUDAArray
+
+        host = np.asarray(getattr(array, "_ary", array))
         if math.prod(shape) == 0:
-            return cuda.to_device(np.empty(shape, dtype))
-        return type(array)(np.lib.stride_tricks.as_strided(host, tuple(shape), steps))
+            return FakeCUDAArray(np.empty(shape, dtype))
+        return FakeCUDAArray(np.lib.stride_tricks.as_strided(host, tuple(shape), steps))
     pointer = cuda.as_cuda_array(array, sync=False)
     from numba.cuda.cudadrv.devicearray import DeviceNDArray
 
-    steps = tuple(dtype.itemsize * math.prod(shape[k + 1 :]) for k in range(len(shape)))
     return DeviceNDArray(tuple(shape), steps, dtype, gpu_data=pointer.gpu_data)
 
 

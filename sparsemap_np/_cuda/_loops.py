@@ -149,6 +149,11 @@ class Team:
         return float(np.finfo(self.T).eps)
 
     @property
+    def largest(self) -> float:
+        """The largest number of the arithmetic."""
+        return float(np.finfo(self.T).max)
+
+    @property
     def board_columns(self) -> int:
         if self.width == 1:
             return 1
@@ -257,10 +262,12 @@ def parameter_pairs(values, low, high, par):
         par[1, i] = alpha - np.float64(1)
 
 
-def forward_loop(mapping: Any, team: Team) -> Callable:
-    """Kernel ``(X, alpha, b, par, P)``: ``P[i] = map(X[i])``.
+def forward_loop(make: Callable, team: Team) -> Callable:
+    """Kernel ``(X, alpha, b, par, P, state)``: ``P[i] = map(X[i])``.
 
     par is (2, n), alpha and alpha - 1 of each row, or (2, 0) when the scalars serve all rows.
+    ``state`` (2, n), or (2, 0), takes what the losses need: ``(x - state[0]) + state[1]`` is the
+    reduced score.
     """
     T = team.T
     W = team.width
@@ -270,7 +277,7 @@ def forward_loop(mapping: Any, team: Team) -> Callable:
     place_shape = (1, 1) if team.resident else (slots, block)
     infinity = T(math.inf)
     nan = T(math.nan)
-    solver = mapping.make(team)
+    solver = make(team)
     solve = solver.solve
     any_top = solver.any_top
     fill = reading(team, solver.bound)
@@ -279,7 +286,7 @@ def forward_loop(mapping: Any, team: Team) -> Callable:
     rows = team.rows
 
     @cuda.jit
-    def forward(X, alpha0, b0, par, P):
+    def forward(X, alpha0, b0, par, P, state):
         store = cuda.shared.array((slots, block), T)
         where = cuda.shared.array(place_shape, np.int32)
         board = cuda.shared.array((3, columns), T)
@@ -291,17 +298,351 @@ def forward_loop(mapping: Any, team: Team) -> Callable:
             p = P[i]
             used, top = fill(x, alpha, b, lane, tid, store, where, board)
             top = top if alpha == alpha else nan
+            m = top
+            lift = nan
             if any_top or -infinity < top < infinity:
                 row = (x, lane, tid, store, used, board)
                 m, lift, s = solve(row, top, alpha, b)
                 write(row, where, p, m, alpha, b, s)
             else:
                 special(x, p, top, lane, board)
+            if state.shape[1] > 0 and lane == 0:
+                state[0, i] = m
+                state[1, i] = lift
 
     return forward
 
 
-def support_size_loop(mapping: Any, team: Team) -> Callable:
+def vjp_loop(make: Callable, team: Team) -> Callable:
+    """Kernel ``(dP, P, alpha, b, par, dX)``: ``dX[i] = J(P[i]) dP[i]``."""
+    T = team.T
+    W = team.width
+    columns = team.board_columns
+    rows = team.rows
+    row = make(team)
+
+    @cuda.jit
+    def vjp(dP, P, alpha0, b0, par, dX):
+        board = cuda.shared.array((3, columns), T)
+        tid = cuda.threadIdx.x & 1023
+        lane = tid & (W - 1)
+        for i in range(cuda.blockIdx.x * rows + tid // W, P.shape[0], cuda.gridDim.x * rows):
+            alpha, b = _parameters(alpha0, b0, par, i)
+            row(P[i], dP[i], alpha, b, lane, board, dX[i])
+
+    return vjp
+
+
+def jacobian_loop(make: Callable, team: Team) -> Callable:
+    """Kernel ``(P, eye, alpha, b, par, J)``: dense, a column at a time; J (n d, d), eye (d, d)."""
+    T = team.T
+    W = team.width
+    columns = team.board_columns
+    rows = team.rows
+    row = make(team)
+
+    @cuda.jit
+    def jacobian(P, eye, alpha0, b0, par, J):
+        board = cuda.shared.array((3, columns), T)
+        tid = cuda.threadIdx.x & 1023
+        lane = tid & (W - 1)
+        d = P.shape[1]
+        for k in range(cuda.blockIdx.x * rows + tid // W, J.shape[0], cuda.gridDim.x * rows):
+            i = k // d
+            alpha, b = _parameters(alpha0, b0, par, i)
+            row(P[i], eye[k - i * d], alpha, b, lane, board, J[k])
+
+    return jacobian
+
+
+def dpar_loop(make: Callable, team: Team) -> Callable:
+    """Kernel ``(dP, P, alpha, b, par, out)``: ``out[i] = dP[i] . dP / dparameter``."""
+    T = team.T
+    W = team.width
+    columns = team.board_columns
+    rows = team.rows
+    row = make(team)
+
+    @cuda.jit
+    def dpar(dP, P, alpha0, b0, par, out):
+        board = cuda.shared.array((3, columns), T)
+        tid = cuda.threadIdx.x & 1023
+        lane = tid & (W - 1)
+        for i in range(cuda.blockIdx.x * rows + tid // W, P.shape[0], cuda.gridDim.x * rows):
+            alpha, b = _parameters(alpha0, b0, par, i)
+            value = row(P[i], dP[i], alpha, b, lane, board)
+            if lane == 0:
+                out[i] = value
+
+    return dpar
+
+
+@device
+def _outcome(loss, weight):
+    """A weight of zero removes the row, also one with an infinite loss."""
+    return loss * weight if weight != type(weight)(0) else weight
+
+
+@device
+def _row_weight(weight, i, one):
+    return weight[i] if weight.shape[0] > 0 else one
+
+
+@device
+def _scale(factor, divisor, zero):
+    """What the sum of losses is multiplied by: known, or one over a sum made on the device."""
+    if divisor.shape[0] > 0:
+        return factor / divisor[0] if divisor[0] > zero else zero
+    return factor
+
+
+def label_loss_loop(make: Callable, team: Team) -> Callable:
+    """Losses of labels from what ``forward`` left in P and state; ``grad`` (n, d), may be P.
+
+    Rows whose label is ``ignored`` (where ``ignores`` is 1) count nothing. A label out of range
+    makes its row NaN: who keeps labels on the device does not want to wait for an error.
+    """
+    T = team.T
+    W = team.width
+    columns = team.board_columns
+    rows = team.rows
+    zero = T(0)
+    one = T(1)
+    nan = T(math.nan)
+    infinity = T(math.inf)
+    _, total = team.sum_three
+    row = make(team)
+
+    @cuda.jit
+    def label_loss(
+        X,
+        P,
+        labels,
+        ignores,
+        ignored,
+        alpha0,
+        b0,
+        par,
+        state,
+        weight,
+        factor,
+        divisor,
+        losses,
+        support,
+        grad,
+    ):
+        board = cuda.shared.array((3, columns), T)
+        tid = cuda.threadIdx.x & 1023
+        lane = tid & (W - 1)
+        d = X.shape[1]
+        for i in range(cuda.blockIdx.x * rows + tid // W, X.shape[0], cuda.gridDim.x * rows):
+            alpha, b = _parameters(alpha0, b0, par, i)
+            t = np.int64(labels[i])
+            skipped = ignores > 0 and t == ignored
+            known = 0 <= t < d
+            place = t if known else 0
+            x = X[i]
+            p = P[i]
+            target = T(x[place & PLACE])
+            lift = state[1, i]
+            count = zero
+            for j in range(lane, d, W):
+                count += one if T(p[j & PLACE]) > zero else zero
+            count, _a, _b = total(count, zero, zero, board)
+            loss = row(x, place, p, alpha, b, state[0, i], lift, lane, board)
+            if not -infinity < lift < infinity:
+                # The solver gave no threshold: an infinite score took all, or NaN.
+                hot = state[0, i] == infinity and T(p[0]) == T(p[0])
+                loss = (zero if target == infinity else infinity) if hot else nan
+            elif target == -infinity:
+                loss = infinity
+            loss = loss if known else nan
+            w = _row_weight(weight, i, one)
+            if lane == 0:
+                losses[i] = zero if skipped else _outcome(loss, w)
+                support[i] = 0 if skipped else np.int64(count)
+            if grad.shape[0] > 0:
+                scale = w * _scale(factor, divisor, zero)
+                g = grad[i]
+                for j in range(lane, d, W):
+                    q = T(p[j & PLACE]) - (one if j == t else zero)
+                    q = q if known else nan
+                    g[j & PLACE] = zero if skipped or scale == zero else scale * q
+
+    return label_loss
+
+
+def soft_loss_loop(make: Callable, team: Team) -> Callable:
+    """Losses of target distributions Y (n, d), as ``label_loss_loop``.
+
+    A row of Y whose sum is within rounding of its total is taken as it is; one further off is
+    rescaled; one off by more than ``slack``, or with an entry below 0 (or above ``most``), is no
+    target: its row is NaN.
+    """
+    T = team.T
+    W = team.width
+    columns = team.board_columns
+    rows = team.rows
+    zero = T(0)
+    one = T(1)
+    four_eps = T(4) * T(team.eps)
+    nan = T(math.nan)
+    infinity = T(math.inf)
+    _, total_of = team.sum_three
+    _, extremes = team.sum_and_maxima
+    row = make(team)
+
+    @cuda.jit
+    def soft_loss(
+        X,
+        P,
+        Y,
+        budgeted,
+        slack,
+        most,
+        alpha0,
+        b0,
+        par,
+        state,
+        weight,
+        factor,
+        divisor,
+        losses,
+        support,
+        grad,
+    ):
+        board = cuda.shared.array((3, columns), T)
+        tid = cuda.threadIdx.x & 1023
+        lane = tid & (W - 1)
+        d = X.shape[1]
+        for i in range(cuda.blockIdx.x * rows + tid // W, X.shape[0], cuda.gridDim.x * rows):
+            alpha, b = _parameters(alpha0, b0, par, i)
+            total = alpha if budgeted > 0 else one
+            x = X[i]
+            p = P[i]
+            y = Y[i]
+            lift = state[1, i]
+            mass = zero
+            count = zero
+            missing = zero
+            infinite = zero
+            bad = zero
+            for j in range(lane, d, W):
+                v = T(x[j & PLACE])
+                w = T(y[j & PLACE])
+                mass += w
+                count += one if T(p[j & PLACE]) > zero else zero
+                missing = one if w > zero and v == -infinity else missing
+                infinite = one if w == one and v == infinity else infinite
+                bad = one if not zero <= w <= most else bad
+            mass, count, _a = total_of(mass, count, zero, board)
+            bad, missing, infinite = extremes(bad, missing, infinite, board)
+            off = mass - total if mass > total else total - mass
+            bad = one if off > slack * (total if total > one else one) else bad
+            scale = one
+            if mass > zero and off > four_eps * T(math.sqrt(T(d))) * total:
+                scale = total / mass
+            loss = row(x, y, scale, p, alpha, b, state[0, i], lift, lane, board)
+            if missing > zero and T(p[0]) == T(p[0]):
+                loss = infinity
+            elif not -infinity < lift < infinity:
+                hot = state[0, i] == infinity and T(p[0]) == T(p[0])
+                loss = (zero if infinite > zero else infinity) if hot else nan
+            loss = nan if bad > zero else loss
+            weighting = _row_weight(weight, i, one)
+            if lane == 0:
+                losses[i] = _outcome(loss, weighting)
+                support[i] = np.int64(count)
+            if grad.shape[0] > 0:
+                times = weighting * _scale(factor, divisor, zero)
+                g = grad[i]
+                for j in range(lane, d, W):
+                    q = T(p[j & PLACE]) - scale * T(y[j & PLACE])
+                    q = nan if bad > zero else q
+                    g[j & PLACE] = zero if times == zero else times * q
+
+    return soft_loss
+
+
+def row_total_loop(make: None, team: Team) -> Callable:
+    """Kernel ``(Y, ..., totals)``: the sum of each row."""
+    T = team.T
+    W = team.width
+    columns = team.board_columns
+    rows = team.rows
+    zero = T(0)
+    _, total = team.sum_three
+
+    @cuda.jit
+    def row_total(Y, alpha0, b0, par, totals):
+        board = cuda.shared.array((3, columns), T)
+        tid = cuda.threadIdx.x & 1023
+        lane = tid & (W - 1)
+        for i in range(cuda.blockIdx.x * rows + tid // W, Y.shape[0], cuda.gridDim.x * rows):
+            y = Y[i]
+            mass = zero
+            for j in range(lane, y.shape[0], W):
+                mass += T(y[j & PLACE])
+            mass, _a, _b = total(mass, zero, zero, board)
+            if lane == 0:
+                totals[i] = mass
+
+    return row_total
+
+
+def kept_weight_loop(make: None, team: Team) -> Callable:
+    """The weight of the rows that are kept, by one block: what "mean" divides by."""
+    T = team.T
+    W = team.width
+    columns = team.board_columns
+    zero = T(0)
+    one = T(1)
+    _, total = team.sum_three
+
+    @cuda.jit
+    def kept_weight(labels, ignores, ignored, weight, n, kept):
+        board = cuda.shared.array((3, columns), T)
+        lane = cuda.threadIdx.x & 1023
+        s = zero
+        for i in range(lane, n, W):
+            if ignores == 0 or np.int64(labels[i]) != ignored:
+                s += _row_weight(weight, i, one)
+        s, _a, _b = total(s, zero, zero, board)
+        if lane == 0:
+            kept[0] = s
+
+    return kept_weight
+
+
+def total_loss_loop(make: None, team: Team) -> Callable:
+    """The sum of the losses times the factor, by one block, in an order that never changes."""
+    T = team.T
+    W = team.width
+    columns = team.board_columns
+    zero = T(0)
+    _, total = team.sum_three
+
+    @cuda.jit
+    def total_loss(losses, factor, divisor, out):
+        board = cuda.shared.array((3, columns), T)
+        lane = cuda.threadIdx.x & 1023
+        s = zero
+        rest = zero
+        for i in range(lane, losses.shape[0], W):
+            # Compensated: each lane may add many.
+            y = losses[i] - rest
+            t = s + y
+            rest = (t - s) - y
+            rest = rest if rest == rest else zero  # infinities
+            s = t
+        s, _a, _b = total(s, zero, zero, board)
+        if lane == 0:
+            out[0] = s * _scale(factor, divisor, zero)
+
+    return total_loss
+
+
+def support_size_loop(make: None, team: Team) -> Callable:
     """Kernel ``(P, sizes)``: how many probabilities of each row are not zero."""
     T = team.T
     W = team.width

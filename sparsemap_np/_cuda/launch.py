@@ -38,14 +38,29 @@ def teams(T: Any) -> tuple[Team, ...]:
     return tuple(Team(T, *shape) for shape in _SHAPES[np.dtype(T).itemsize])
 
 
-def _team_for(T: Any, d: int) -> Team:
+def team_for(T: Any, d: int) -> Team:
     return next(team for team in teams(T) if d <= team.longest)
 
 
 @functools.cache
-def _kernel(operation: str, mapping: Any, team: Team) -> Callable:
+def _made(operation: str, make: Callable | None, team: Team) -> Callable:
+    return getattr(_loops, f"{operation}_loop")(make, team)
+
+
+_PART = {
+    "forward": "make",
+    "vjp": "vjp",
+    "jacobian": "vjp",
+    "dpar": "dpar",
+    "label_loss": "label",
+    "soft_loss": "soft",
+}
+
+
+def kernel_of(operation: str, name: str, team: Team) -> Callable:
     """The kernel of a mapping for one kind of team; Numba compiles it for each dtype."""
-    return getattr(_loops, f"{operation}_loop")(mapping, team)
+    part = _PART.get(operation)
+    return _made(operation, None if part is None else getattr(BY_NAME[name], part), team)
 
 
 def dtype_of(array: Any, name: str = "X") -> np.dtype:
@@ -89,13 +104,13 @@ def _domain(name: str, d: int) -> tuple[float, float]:
     return (1.0 if name == "normmax" else 5e-324), math.inf
 
 
-def _parameter_arguments(name: str, par: Any, T: Any, d: int, n: int, like: Any) -> tuple:
+def parameter_arguments(name: str, par: Any, T: Any, d: int, n: int, like: Any) -> tuple:
     """(alpha, alpha - 1, par): the difference is taken in float64, before it is rounded."""
     if isinstance(par, DeviceParameter):
         pairs = library_of(like).empty((2, n), np.dtype(T), like)
         size = math.prod(par.values.shape)
         arguments = (view(par.values, (size,)), *_domain(name, d), view(pairs, (2, n)))
-        _launch(_loops.parameter_pairs, -(-n // 128), 128, like, arguments)
+        start(_loops.parameter_pairs, -(-n // 128), 128, like, arguments)
         return T(0), T(0), view(pairs, (2, n))
     with np.errstate(all="ignore"):
         values = np.stack([par, par - 1.0]).astype(T)
@@ -104,7 +119,7 @@ def _parameter_arguments(name: str, par: Any, T: Any, d: int, n: int, like: Any)
     return T(0), T(0), view(library_of(like).upload(values, like), values.shape)
 
 
-def _launch(kernel: Callable, blocks: int, block: int, like: Any, arguments: tuple) -> None:
+def start(kernel: Callable, blocks: int, block: int, like: Any, arguments: tuple) -> None:
     if SIMULATED:
         with np.errstate(all="ignore"):
             kernel[min(blocks, 3), min(block, 8)](*arguments)
@@ -112,7 +127,7 @@ def _launch(kernel: Callable, blocks: int, block: int, like: Any, arguments: tup
         kernel[min(blocks, _MOST_BLOCKS), block, launch_stream(like)](*arguments)
 
 
-class _Rows:
+class Rows:
     """Inputs of one operation, as rows: checked to belong together, contiguous."""
 
     def __init__(self, inputs: Sequence[Any], axis: int) -> None:
@@ -141,19 +156,21 @@ class _Rows:
     def run(self, operation: str, name: str, par: Any, work: np.dtype, result: Any, width: tuple):
         """Launch the kernel of a mapping on the rows; result (n, *width)."""
         T = work.type
-        team = _team_for(T, self.d)
-        kernel = _kernel(operation, BY_NAME.get(name), team)
+        team = team_for(T, self.d)
+        kernel = kernel_of(operation, name, team)
         # Not by name but by reference: what is copied here must live until the launch.
         rows = [self.library.last(a, self.axis) for a in self.inputs]
         arguments = (
             *(view(a, (self.n, self.d)) for a in rows),
-            *_parameter_arguments(name, par, T, self.d, self.n, result),
+            *parameter_arguments(name, par, T, self.d, self.n, result),
             view(result, (self.n, *width)),
         )
-        _launch(kernel, -(-self.n // team.rows), team.block, result, arguments)
+        if operation == "forward":
+            arguments += (view(result, (2, 0), work),)
+        start(kernel, -(-self.n // team.rows), team.block, result, arguments)
 
 
-def _work(dtype: np.dtype) -> np.dtype:
+def work_dtype(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.float32 if dtype.itemsize < 8 and dtype.kind == "f" else np.float64)
 
 
@@ -172,7 +189,7 @@ def map_rows(
             "n_iter must be None for device arrays: bisection in steps is for comparison with the "
             "literature, on NumPy arrays"
         )
-    rows = _Rows(inputs, axis)
+    rows = Rows(inputs, axis)
     library = rows.library
     target = None if out is None else imported(out)
     _check_out(target, library, rows.shape, dtype)
@@ -183,7 +200,7 @@ def map_rows(
             plain = rows.is_last and library.is_plain(target) and library.dtype(target) == dtype
             lead = (*rows.shape[:axis], *rows.shape[axis + 1 :])
             result = target if plain else library.empty((*lead, rows.d), dtype, rows.first)
-            rows.run(operation, name, parameters[0], _work(dtype), result, (rows.d,))
+            rows.run(operation, name, parameters[0], work_dtype(dtype), result, (rows.d,))
             if not plain:
                 library.assign(target, axis, result)
     return out if out is not None else exported(target, inputs[0])
@@ -201,16 +218,40 @@ def reduce_rows(
     axis: int,
 ) -> Any:
     """`_arrays.reduce_rows` for device arrays: one number a row, of length 1 along axis."""
-    rows = _Rows(inputs, axis)
+    rows = Rows(inputs, axis)
     with on_its_device(rows.first):
         shape = (*rows.shape[:axis], 1, *rows.shape[axis + 1 :])
         result = rows.library.empty(shape, dtype, rows.first)
         if rows.n:
             par = parameters[0] if parameters else _NO_PARAMETER
             name = getattr(mapping, "name", "any")
-            work = _work(dtype_of(rows.inputs[-1]))
+            work = work_dtype(dtype_of(rows.inputs[-1]))
             rows.run(operation, name, par, work, result, ())
     return exported(result, inputs[0])
+
+
+def jacobian(name: str, P: Any, par: Any, dtype: np.dtype, axis: int) -> Any:
+    """`gradients._dense` for device arrays: (..., d, d), the normalised axis taken to the end."""
+    rows = Rows((P,), axis)
+    library, n, d = rows.library, rows.n, rows.d
+    with on_its_device(rows.first):
+        shape = (*rows.shape[:axis], *rows.shape[axis + 1 :], d, d)
+        result = library.empty(shape, dtype, rows.first)
+        if n:
+            work = work_dtype(dtype)
+            T = work.type
+            team = team_for(T, d)
+            contiguous = library.last(rows.first, axis)
+            eye = library.upload(np.eye(d, dtype=work), rows.first)
+            arguments = (
+                view(contiguous, (n, d)),
+                view(eye, (d, d)),
+                *parameter_arguments(name, par, T, d, n, result),
+                view(result, (n * d, d)),
+            )
+            kernel = kernel_of("jacobian", name, team)
+            start(kernel, -(-n * d // team.rows), team.block, result, arguments)
+    return exported(result, P)
 
 
 def _check_out(out: Any, library: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:

@@ -45,3 +45,39 @@ def coordinate(gap, y, yb, b):
     """``(gap + y^b)^(1/b)``, exactly y at gap 0, where y^b may have underflowed."""
     T = type(gap)
     return y if gap == T(0) else T(math.exp(T(math.log(gap + yb)) / b))
+
+
+def second_order(u):
+    """``(exp(u) - 1 - u) / u^2``, the remainder of the exponential; 1/2 at 0."""
+    T = type(u)
+    if -T(0.5) < u < T(0.5):
+        term = T(0.5)
+        total = T(0.5)
+        divisor = T(3)
+        for _k in range(15):
+            term *= u / divisor
+            total += term
+            divisor += T(1)
+        return total
+    return (T(math.expm1(u)) - u) / (u * u)
+
+
+def power_of_probability(p, alpha):
+    """``p^alpha`` for p > 0."""
+    T = type(p)
+    if alpha == T(1.5):
+        return p * T(math.sqrt(p))
+    if alpha == T(2):
+        return p * p
+    if alpha == T(1):
+        return p
+    return T(math.pow(p, alpha))
+
+
+def own_label_loss(pt, others, reduced, alpha, b):
+    """The target's part of the entmax loss of a label: its probability, the others', its score."""
+    T = type(pt)
+    if pt > T(0):
+        log_p = T(math.log1p(-others)) if others < T(0.5) else T(math.log(pt))
+        return T(math.expm1(alpha * log_p)) / alpha - T(math.expm1(b * log_p)) / b
+    return -T(1) / alpha - reduced
