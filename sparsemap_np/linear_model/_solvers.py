@@ -60,8 +60,9 @@ AUTO = "auto"
 def choose(objective: LinearObjective, l1: float) -> str:
     """Choose the solver that is expected to be the fastest.
 
-    Newton's steps take a fifth to a tenth of the passes over the data that L-BFGS takes, once the
-    data are no longer tiny (`benchmarks/fit.py`); they need a Jacobian and a smooth penalty.
+    Newton's steps need a Jacobian and a smooth penalty. On thousands of rows and more they take a
+    fraction of the time of L-BFGS; on small data, such as scikit-learn's digits, the two are
+    within a third of each other, either way (`benchmarks/fit.py`).
 
     Parameters
     ----------
