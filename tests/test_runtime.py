@@ -464,7 +464,7 @@ def test_a_cache_folder_that_vanishes(tmp_path):
 # One deliberate change in each kind of file that a kernel is made of: its own, one that this file
 # uses, one that both use.  {old} is the function before the edit.
 EDITS = {
-    "_sparsemax.py": ("sparsemax_row", "args[4][0] = 7"),
+    "_sparsemax.py": ("sparsemax_lanes", "args[0][0] = 7"),
     "_twosum.py": ("split_sum", "value = (value[0] - 1, value[1])"),
     "_centre.py": ("_side_by_side", "args[3][0] = 7"),
 }

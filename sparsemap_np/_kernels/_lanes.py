@@ -123,13 +123,12 @@ def lanes_rows(name, solve):
         solve(work, d, n, par, index, mean, count, lifts)
         for r in range(n):
             p = stretch(P, place[r] * d, d)
-            for j in range(d):
-                p[j] = work[j * LANES + r]
-        if strange > 0:
-            for r in range(n):
-                if not np.isfinite(refs[r]):
-                    lifts[r] = np.nan
-                    special_row(stretch(X, index[r] * d, d), refs[r], stretch(P, place[r] * d, d))
+            if np.isfinite(refs[r]):
+                for j in range(d):
+                    p[j] = work[j * LANES + r]
+            else:  # P may be X itself: this row must not have been written to
+                lifts[r] = np.nan
+                special_row(stretch(X, index[r] * d, d), refs[r], p)
 
     return rows
 
