@@ -242,7 +242,9 @@ def test_awkward_rows(mapping, dtype):
     with np.errstate(all="raise"), warnings.catch_warnings():
         warnings.simplefilter("error")
         P = mapping(X)
-    np.testing.assert_array_equal(X, before)
+        in_place = mapping(before, out=before)
+    np.testing.assert_array_equal(in_place, P)
+    np.testing.assert_array_equal(X, awkward(5, dtype))
     assert P.dtype == dtype
     expected = judged_awkward(mapping.kind, mapping.param, dtype)
     assert_close(P, expected, dtype)
@@ -262,6 +264,9 @@ def test_awkward_long_rows(mapping, dtype, d):
     with np.errstate(all="raise"), warnings.catch_warnings():
         warnings.simplefilter("error")
         P = mapping(X)
+        own = X.copy()
+        mapping(own, out=own)
+    np.testing.assert_array_equal(own, P)
     B = mapping.total(d)
     tops = (X == INF).sum(axis=1)
     usable = (X > -INF).sum(axis=1)

@@ -67,15 +67,22 @@ def _precise_rate(x, top, rate, b, bmax):
     return rate, rest
 
 
-@fast
+@scalar
 def _write_relative(x, top, rate, rest, exponent, p):
     """Write q_i / q_max in float64 arithmetic; return their sum."""
     T = type(p[0])
-    total = 0.0
     for j in range(x.size):
         r, _ = _relative(np.float64(x[j]) - top, rate, rest, exponent)
-        total += r
         p[j] = T(r)
+    # A sum in the loop that writes would be taken in another order where p is x itself.
+    return _sum(p)
+
+
+@fast
+def _sum(p):
+    total = 0.0
+    for j in range(p.size):
+        total += np.float64(p[j])
     return total
 
 
@@ -212,15 +219,11 @@ def _root_of_squares(x, top, bmax, p):
     return -(hi + lo)
 
 
-@fast
+@scalar
 def _write_excess(x, m, hi, lo, p):
-    T = type(hi)
-    total = T(0)
     for j in range(x.size):
-        w = excess_above(x[j], m, hi, lo)
-        total += w
-        p[j] = w
-    return np.float64(total)
+        p[j] = excess_above(x[j], m, hi, lo)
+    return _sum(p)
 
 
 @scalar

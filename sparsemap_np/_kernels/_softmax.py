@@ -10,17 +10,21 @@ from sparsemap_np._kernels._powers import exp_of_negative, log1p_and_inverse
 from sparsemap_np._kernels._scan import BLOCK, block_at, fill
 
 
-@fast
+@scalar
 def _exponentials(x, top, p):
-    """Write exp(x - max); return the sum of those below 1, and how many are 1."""
-    T = type(x[0])
+    for j in range(x.size):
+        p[j] = exp_of_negative(x[j] - top)
+
+
+@fast
+def _mass(e):
+    """Sum of the exponentials below 1, and how many are 1."""
+    T = type(e[0])
     rest = T(0)
     ones = T(0)
-    for j in range(x.size):
-        e = exp_of_negative(x[j] - top)
-        rest += e if e < T(1) else T(0)
-        ones += T(0) if e < T(1) else T(1)
-        p[j] = e
+    for j in range(e.size):
+        rest += e[j] if e[j] < T(1) else T(0)
+        ones += T(0) if e[j] < T(1) else T(1)
     return np.float64(rest), np.float64(ones)
 
 
@@ -30,7 +34,10 @@ def softmax_row(x, top, par, bmax, room, p):
     T = type(x[0])
     rest = -1.0
     for start in range(0, x.size, BLOCK):
-        s, ones = _exponentials(block_at(x, start), T(top), block_at(p, start))
+        part = block_at(p, start)
+        # A sum in the loop that writes would be taken in another order where p is x itself.
+        _exponentials(block_at(x, start), T(top), part)
+        s, ones = _mass(part)
         rest += s + ones
     scale = T(1.0 / (1.0 + rest))
     for j in range(x.size):
