@@ -31,22 +31,26 @@ from numba.extending import overload
 # The numpy error model leaves out the zero test of each division, which stops vectorisation.
 OPTIONS = {"error_model": "numpy", "nogil": True}
 
+# Only kernels are called from Python; for what they call, the code to take Python's arguments and
+# C's would cost a fifth of the compilation.
+UNWRAPPED = {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
 # Every option is said outright: what a function leaves unsaid it inherits from whoever compiles it.
-scalar = numba.njit(fastmath=False, forceinline=False, **OPTIONS)
+scalar = numba.njit(fastmath=False, forceinline=False, **UNWRAPPED)
 """A row solver or a rare formula: IEEE semantics, nothing re-associated."""
 
-INLINE = {"fastmath": False, "forceinline": True, **OPTIONS}
+INLINE = {"fastmath": False, "forceinline": True, **UNWRAPPED}
 element = numba.njit(**INLINE)
 """The formula of one element, always part of the loop around it: a call would not vectorise."""
 
-polynomial = numba.njit(fastmath={"contract"}, forceinline=True, **OPTIONS)
+polynomial = numba.njit(fastmath={"contract"}, forceinline=True, **UNWRAPPED)
 """An ``element`` whose products and sums may be fused."""
 
-sums = numba.njit(fastmath={"reassoc", "nsz", "contract"}, forceinline=False, **OPTIONS)
+sums = numba.njit(fastmath={"reassoc", "nsz", "contract"}, forceinline=False, **UNWRAPPED)
 """A reduction in any order that may meet infinities and NaN."""
 
 fast = numba.njit(
-    fastmath={"reassoc", "nsz", "contract", "arcp", "nnan"}, forceinline=False, **OPTIONS
+    fastmath={"reassoc", "nsz", "contract", "arcp", "nnan"}, forceinline=False, **UNWRAPPED
 )
 """A reduction in any order. Rows with NaN must have been sorted out before, and the element-wise
 part belongs in an ``element``: else ``(x - m) - tau`` becomes ``x - (m + tau)``."""
@@ -62,7 +66,7 @@ def by_type(narrow: Callable, wide: Callable) -> Callable:
     def choose(x):  # without a compiler
         return narrow(x) if getattr(x, "dtype", None) == np.float32 else wide(x)
 
-    options = {**OPTIONS, "fastmath": {"contract"}, "forceinline": True}
+    options = {**UNWRAPPED, "fastmath": {"contract"}, "forceinline": True}
     overload(choose, jit_options=options)(
         lambda x: narrow if getattr(x, "dtype", x) == types.float32 else wide
     )
@@ -189,7 +193,8 @@ def kernel(name: str) -> Callable:
     """Compile a loop over rows, kept in the cache under ``name`` (unique in the package)."""
 
     def decorate(function: Callable) -> Callable:
-        dispatcher = scalar(_rename(function, name.replace(".", "_")))
+        options = {"fastmath": False, "forceinline": False, "no_cfunc_wrapper": True, **OPTIONS}
+        dispatcher = numba.njit(**options)(_rename(function, name.replace(".", "_")))
         if hasattr(dispatcher, "_cache"):  # not so under NUMBA_DISABLE_JIT
             folder = cache_folder()
             dispatcher._cache = NullCache() if folder is None else KernelCache(name, folder)

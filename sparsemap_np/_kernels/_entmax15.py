@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from sparsemap_np._kernels._compile import element, fast, scalar
-from sparsemap_np._kernels._lanes import column, state
+from sparsemap_np._kernels._lanes import column, first_state
 from sparsemap_np._kernels._scan import block_of, mean_below
 from sparsemap_np._kernels._sparsemax import excess_above
 from sparsemap_np._kernels._twosum import split_sum
@@ -183,11 +183,12 @@ def lane_roots_of_squares(work, d, n, scale, mean, count, tau, lo):
     """Like ``root_of_squares`` for the columns of a tile: thresholds tau + lo."""
     T = type(work[0])
     span = T(1) / scale
-    s1 = state(work, d, 0, n)
-    s2 = state(work, d, 1, n)
-    c = state(work, d, 2, n)
-    before = state(work, d, 3, n)
-    going = state(work, d, 4, n)
+    own = first_state(d)
+    s1 = column(work, own, n)
+    s2 = column(work, own + 1, n)
+    c = column(work, own + 2, n)
+    before = column(work, own + 3, n)
+    going = column(work, own + 4, n)
     for r in range(n):
         tau[r] = max(-span, min(mean[r], T(0)) - span / math.sqrt(count[r]))
         s1[r] = T(0)
@@ -209,8 +210,9 @@ def lane_roots_of_squares(work, d, n, scale, mean, count, tau, lo):
 @scalar
 def entmax15_lanes(work, d, n, par, index, mean, count, lifts):
     """Like ``entmax15_row`` for the columns of a tile."""
-    tau = state(work, d, 5, n)
-    lo = state(work, d, 6, n)
+    own = first_state(d)
+    tau = column(work, own + 5, n)
+    lo = column(work, own + 6, n)
     lane_roots_of_squares(work, d, n, type(work[0])(0.5), mean, count, tau, lo)
     for r in range(n):
         lifts[r] = -(np.float64(tau[r]) + np.float64(lo[r])) - 2.0

@@ -35,16 +35,20 @@ def column(work, j, n):
 
 
 @scalar
-def state(work, d, k, n):
-    """State number k < 15 of a solver, lane by lane."""
-    return column(work, 2 * d + _TAKEN + k, n)
+def first_state(d):
+    """The first of the 15 columns that a solver may use for what it knows of a lane.
+
+    Count on from here: a number written out as the column would be a type of its own to Numba,
+    and ``column`` compiled anew for each.
+    """
+    return 2 * d + _TAKEN
 
 
 @scalar
-def narrow_state(narrow, d, k, n):
-    """Like ``state``, as float32: ``narrow`` is a view of the scratch, however wide."""
+def narrow_column(narrow, d, j, n):
+    """Like ``column``, as float32: ``narrow`` is a view of the scratch, however wide."""
     wide = narrow.size // lanes_size(d)
-    return stretch(narrow, (2 * d + _TAKEN + k) * LANES * wide, n)
+    return stretch(narrow, j * LANES * wide, n)
 
 
 @sums
@@ -70,7 +74,7 @@ def _load(X, index, n, work, top, mean, count):
         x = stretch(X, index[r] * d, d)
         for j in range(d):
             work[j * LANES + r] = x[j]
-    first = column(work, 0, n)
+    first = stretch(work, 0, n)
     for r in range(n):
         top[r] = first[r]
         mean[r] = first[r]

@@ -96,6 +96,7 @@ def forward_loop(name, plan, serves):
         index = np.empty(capacity, np.int64)
         refs = np.empty(capacity)
         lifts = np.empty(capacity)
+        no_steps = np.int64(0)  # as a literal it would be a type of its own
         i = start
         while i < stop:
             n = 0
@@ -104,7 +105,7 @@ def forward_loop(name, plan, serves):
                     index[n] = i
                     n += 1
                 i += 1
-            rows(X, index, n, par, 0, work, P, index, refs, lifts)
+            rows(X, index, n, par, no_steps, work, P, index, refs, lifts)
 
     return forward
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from sparsemap_np._kernels._compile import fast, scalar
-from sparsemap_np._kernels._lanes import column, state
+from sparsemap_np._kernels._lanes import column, first_state
 from sparsemap_np._kernels._powers import exp_of_negative, log1p_and_inverse
 from sparsemap_np._kernels._scan import BLOCK, block_at, fill
 
@@ -65,8 +65,9 @@ def _lane_scale(z, scale):
 def softmax_lanes(work, d, n, par, index, mean, count, lifts):
     """Like ``softmax_row`` for the columns of a tile."""
     T = type(work[0])
-    rest = state(work, d, 0, n)
-    ones = state(work, d, 1, n)
+    own = first_state(d)
+    rest = column(work, own, n)
+    ones = column(work, own + 1, n)
     fill(rest, T(0))
     fill(ones, T(0))
     for j in range(d):

@@ -8,7 +8,7 @@ far from zero x - 1 may equal x.
 import numpy as np
 
 from sparsemap_np._kernels._compile import element, fast, scalar
-from sparsemap_np._kernels._lanes import column, state
+from sparsemap_np._kernels._lanes import column, first_state
 from sparsemap_np._kernels._scan import block_of, mean_below
 from sparsemap_np._kernels._twosum import split_sum
 
@@ -154,12 +154,13 @@ def _lane_write(z, hi, lo):
 def sparsemax_lanes(work, d, n, par, index, mean, count, lifts):
     """Like ``sparsemax_row`` for the columns of a tile."""
     T = type(work[0])
-    tau = state(work, d, 0, n)
-    lo = state(work, d, 1, n)
-    s = state(work, d, 2, n)
-    c = state(work, d, 3, n)
-    before = state(work, d, 4, n)
-    going = state(work, d, 5, n)
+    own = first_state(d)
+    tau = column(work, own, n)
+    lo = column(work, own + 1, n)
+    s = column(work, own + 2, n)
+    c = column(work, own + 3, n)
+    before = column(work, own + 4, n)
+    going = column(work, own + 5, n)
     for r in range(n):
         tau[r] = max(T(-1), min(mean[r], T(0)) - T(1) / count[r])
         s[r] = T(0)

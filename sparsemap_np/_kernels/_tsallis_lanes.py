@@ -3,7 +3,7 @@
 import numpy as np
 
 from sparsemap_np._kernels._compile import fast, polynomial, scalar
-from sparsemap_np._kernels._lanes import LANES, column, narrow_state, state
+from sparsemap_np._kernels._lanes import LANES, column, first_state, narrow_column
 from sparsemap_np._kernels._powers import expm1_of_negative, log_of_positive, quick_power
 from sparsemap_np._kernels._tsallis import power_of
 from sparsemap_np._kernels._views import stretch
@@ -101,24 +101,25 @@ def _lane_start(t, b, beta, rate, exponent, r0, r1, going):
 def tsallis_lanes(work, d, n, par, index, mean, count, lifts):
     """Like ``tsallis_row`` for the columns of a tile."""
     T = type(work[0])
-    t = state(work, d, 0, n)
-    b = state(work, d, 1, n)
-    rate = state(work, d, 2, n)
-    exponent = state(work, d, 3, n)
-    r0 = state(work, d, 4, n)
-    r1 = state(work, d, 5, n)
-    going = state(work, d, 6, n)
-    y = state(work, d, 7, n)
+    own = first_state(d)
+    t = column(work, own, n)
+    b = column(work, own + 1, n)
+    rate = column(work, own + 2, n)
+    exponent = column(work, own + 3, n)
+    r0 = column(work, own + 4, n)
+    r1 = column(work, own + 5, n)
+    going = column(work, own + 6, n)
+    y = column(work, own + 7, n)
     # Steps in float32, in the same scratch.
     narrow = work.view(np.float32)
     wide = LANES * (work.itemsize // 4)
-    t32 = narrow_state(narrow, d, 8, n)
-    b32 = narrow_state(narrow, d, 9, n)
-    rate32 = narrow_state(narrow, d, 10, n)
-    exponent32 = narrow_state(narrow, d, 11, n)
-    s0 = narrow_state(narrow, d, 12, n)
-    s1 = narrow_state(narrow, d, 13, n)
-    going32 = narrow_state(narrow, d, 14, n)
+    t32 = narrow_column(narrow, d, own + 8, n)
+    b32 = narrow_column(narrow, d, own + 9, n)
+    rate32 = narrow_column(narrow, d, own + 10, n)
+    exponent32 = narrow_column(narrow, d, own + 11, n)
+    s0 = narrow_column(narrow, d, own + 12, n)
+    s1 = narrow_column(narrow, d, own + 13, n)
+    going32 = narrow_column(narrow, d, own + 14, n)
     for r in range(n):
         b[r] = par[index[r] if par.size > 1 else 0] - 1.0
         b32[r] = b[r]

@@ -102,13 +102,13 @@ class FenchelYoungClassifierCV(BaseFenchelYoungClassifier):
     >>> from sparsemap_np import FenchelYoungClassifierCV
     >>> X, y = load_iris(return_X_y=True)
     >>> X = StandardScaler().fit_transform(X)
-    >>> clf = FenchelYoungClassifierCV(Cs=[0.1, 1.0, 10.0], max_iter=1000).fit(X, y)
+    >>> clf = FenchelYoungClassifierCV(Cs=[0.01, 0.1, 1.0], max_iter=1000).fit(X, y)
     >>> clf.alpha_, clf.C_
-    (1.0, 10.0)
-    >>> clf.scores_.mean(axis=0).round(3)  # minus Brier's score, one row an alpha
-    array([[-0.191, -0.069, -0.037],
-           [-0.164, -0.06 , -0.037],
-           [-0.14 , -0.056, -0.037]])
+    (2.0, 1.0)
+    >>> clf.scores_.mean(axis=0).round(2)  # minus Brier's score, one row an alpha
+    array([[-0.38, -0.19, -0.07],
+           [-0.33, -0.16, -0.06],
+           [-0.31, -0.14, -0.06]])
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

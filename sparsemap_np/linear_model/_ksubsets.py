@@ -104,10 +104,10 @@ random_state
     array([[1, 0, 1, 0],
            [1, 0, 0, 1],
            [1, 1, 0, 0]])
-    >>> clf.predict_proba(X[2:5]).round(2)
-    array([[1.  , 0.04, 1.  , 0.  ],
-           [1.  , 0.21, 0.  , 1.  ],
-           [1.  , 0.91, 0.48, 0.  ]])
+    >>> clf.predict_proba(X[2:5]).round(1)
+    array([[1. , 0. , 1. , 0. ],
+           [1. , 0.2, 0. , 1. ],
+           [1. , 0.9, 0.5, 0. ]])
     >>> clf.predict_cardinality(X[2:5]).round(2)
     array([2.04, 2.21, 2.39])
     """
