@@ -14,45 +14,31 @@ import sparsemap_np as sm
 HERE = Path(__file__).parent
 
 
-def start(script, *arguments, **environment):
-    return subprocess.Popen(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(HERE / script)]
-        + list(arguments),
+def run(script, *arguments, seconds, **environment):
+    process = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--numprocesses=0"]
+        + [str(HERE / script), *arguments],
         cwd=HERE.parent,
         env={**os.environ, **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        timeout=seconds,
     )
+    assert process.returncode == 0, process.stdout[-8000:]
 
 
-@pytest.fixture(scope="module")
-def runs():
-    """All three at once: each of them keeps one core busy."""
-    started = {"simulator": start("simulated_cuda.py", NUMBA_ENABLE_CUDASIM="1")}
-    if importlib.util.find_spec("numba_cuda"):
-        for dtype in ("float32", "float64"):
-            started[dtype] = start("compiled_cuda.py", "-k", dtype)
-    yield started
-    for process in started.values():
-        process.kill()
-        process.communicate()
+@pytest.mark.skipif(
+    not importlib.util.find_spec("numba_cuda"),
+    reason="numba-cuda and its compiler come with the test extra on Linux x86-64 only",
+)
+@pytest.mark.parametrize("dtypes", ["not float64", "float64"])
+def test_every_kernel_compiles_to_ptx(dtypes):
+    run("compiled_cuda.py", "-k", dtypes, seconds=1200)
 
 
-def finish(process, seconds):
-    report, _ = process.communicate(timeout=seconds)
-    assert process.returncode == 0, report[-8000:]
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_every_kernel_compiles_to_ptx(runs, dtype):
-    if dtype not in runs:
-        pytest.skip("numba-cuda and its compiler come with the test extra on Linux x86-64 only")
-    finish(runs[dtype], 1200)
-
-
-def test_every_kernel_in_the_simulator(runs):
-    finish(runs["simulator"], 900)
+def test_every_kernel_in_the_simulator():
+    run("simulated_cuda.py", seconds=900, NUMBA_ENABLE_CUDASIM="1")
 
 
 class DeviceArray:

@@ -46,12 +46,6 @@ def same(a, b):
 """
 
 
-@pytest.fixture(scope="session")
-def warm_cache(tmp_path_factory):
-    """A cache that the first test fills: compiling anew in each process would take minutes."""
-    return str(tmp_path_factory.mktemp("machine-code"))
-
-
 def environment(**changes):
     """The environment without what would steer Numba or the cache; None removes a variable."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(("NUMBA_", "PYTHON", "XDG_"))}
@@ -87,8 +81,9 @@ def run(code, *args, cwd=None, **env):
     return finish(start(code, *args, cwd=cwd, **env))
 
 
-def call(code, cache, **env):
-    """Run code after the prelude with a shared cache."""
+def call(code, **env):
+    """Run code after the prelude, with the cache of this process: compiling anew takes minutes."""
+    cache = os.environ.get("NUMBA_CACHE_DIR")
     return run(PRELUDE + textwrap.dedent(code), NUMBA_CACHE_DIR=cache, **env)
 
 
@@ -117,11 +112,11 @@ FORK = """
 
 
 @pytest.mark.parametrize("layer", ["omp", "workqueue", None])
-def test_use_then_fork_then_use(warm_cache, layer):
-    assert call(FORK, warm_cache, NUMBA_THREADING_LAYER=layer) == "well"
+def test_use_then_fork_then_use(layer):
+    assert call(FORK, NUMBA_THREADING_LAYER=layer) == "well"
 
 
-def test_fork_after_numba_itself_ran_in_parallel(warm_cache):
+def test_fork_after_numba_itself_ran_in_parallel():
     """Another library may have started Numba's threads; the child must not touch them."""
     code = """
         import numba
@@ -136,10 +131,10 @@ def test_fork_after_numba_itself_ran_in_parallel(warm_cache):
         same(everything(), before)
         print("well")
     """
-    assert call(code, warm_cache, NUMBA_THREADING_LAYER="workqueue") == "well"
+    assert call(code, NUMBA_THREADING_LAYER="workqueue") == "well"
 
 
-def test_fork_while_other_threads_call(warm_cache):
+def test_fork_while_other_threads_call():
     """A lock or a pool held by a thread at the moment of the fork must not hang the child."""
     code = """
         # compiled before the fork: Numba's own lock does not survive one
@@ -170,11 +165,11 @@ def test_fork_while_other_threads_call(warm_cache):
         'import warnings; warnings.simplefilter("ignore", DeprecationWarning)\n'
         + textwrap.dedent(code)
     )
-    assert call(code, warm_cache) == "well"
+    assert call(code) == "well"
 
 
 @pytest.mark.parametrize("layer", ["omp", "workqueue"])
-def test_eight_threads_call_everything_at_once(warm_cache, layer):
+def test_eight_threads_call_everything_at_once(layer):
     code = """
         small, wide = everything(), everything(LARGE)
         barrier, failures = threading.Barrier(8), []
@@ -196,10 +191,10 @@ def test_eight_threads_call_everything_at_once(warm_cache, layer):
         assert not failures, failures
         print("well")
     """
-    assert call(code, warm_cache, NUMBA_THREADING_LAYER=layer) == "well"
+    assert call(code, NUMBA_THREADING_LAYER=layer) == "well"
 
 
-def test_eight_threads_make_the_first_call_at_once(warm_cache):
+def test_eight_threads_make_the_first_call_at_once():
     code = """
         barrier, results = threading.Barrier(8), []
 
@@ -217,11 +212,11 @@ def test_eight_threads_make_the_first_call_at_once(warm_cache):
             same(r, results[0])
         print("well")
     """
-    assert call(code, warm_cache) == "well"
+    assert call(code) == "well"
 
 
 @pytest.mark.parametrize("backend", ["loky", "threading"])
-def test_joblib(warm_cache, backend):
+def test_joblib(backend):
     code = f"""
         from joblib import Parallel, delayed
         before = everything()
@@ -234,10 +229,10 @@ def test_joblib(warm_cache, backend):
         same(everything(), before)
         print("well")
     """
-    assert call(code, warm_cache) == "well"
+    assert call(code) == "well"
 
 
-def test_threads_of_loky_workers_follow_numba(warm_cache):
+def test_threads_of_loky_workers_follow_numba():
     """The library obeys the number of threads and never sets it."""
     code = """
         from joblib import Parallel, delayed, parallel_config
@@ -260,10 +255,10 @@ def test_threads_of_loky_workers_follow_numba(warm_cache):
             get_reusable_executor().shutdown()
         print("well")
     """
-    assert call(code, warm_cache) == "well"
+    assert call(code) == "well"
 
 
-def test_one_thread(warm_cache):
+def test_one_thread():
     code = """
         import numba
         everything(), everything(LARGE)
@@ -271,10 +266,10 @@ def test_one_thread(warm_cache):
         assert threading.active_count() == 1
         print("well")
     """
-    assert call(code, warm_cache, NUMBA_NUM_THREADS="1") == "well"
+    assert call(code, NUMBA_NUM_THREADS="1") == "well"
 
 
-def test_any_number_of_threads_gives_the_same_bits(warm_cache):
+def test_any_number_of_threads_gives_the_same_bits():
     code = """
         import hashlib
         digest = hashlib.sha256()
@@ -282,11 +277,11 @@ def test_any_number_of_threads_gives_the_same_bits(warm_cache):
             digest.update(np.ascontiguousarray(a).tobytes())
         print(digest.hexdigest())
     """
-    found = {call(code, warm_cache, NUMBA_NUM_THREADS=n) for n in ("1", "2", "3", "8", None)}
+    found = {call(code, NUMBA_NUM_THREADS=n) for n in ("1", "2", "3", "8", None)}
     assert len(found) == 1
 
 
-def test_set_num_threads_is_obeyed_and_left_alone(warm_cache):
+def test_set_num_threads_is_obeyed_and_left_alone():
     code = """
         import numba
         numba.set_num_threads(1)
@@ -295,7 +290,7 @@ def test_set_num_threads_is_obeyed_and_left_alone(warm_cache):
         assert numba.get_num_threads() == 1
         print("well")
     """
-    assert call(code, warm_cache, NUMBA_NUM_THREADS="4") == "well"
+    assert call(code, NUMBA_NUM_THREADS="4") == "well"
 
 
 def test_without_the_compiler():
@@ -320,8 +315,8 @@ def test_without_the_compiler():
     def values(text):
         return [eval(line, {"nan": nan, "inf": inf}) for line in text.splitlines()]
 
-    plain = values(run(PRELUDE + textwrap.dedent(code), NUMBA_DISABLE_JIT="1"))
-    compiled = values(run(PRELUDE + textwrap.dedent(code)))
+    plain = values(call(code, NUMBA_DISABLE_JIT="1"))
+    compiled = values(call(code))
     assert len(plain) == len(compiled) == 17
     for a, b in zip(plain, compiled, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
@@ -535,14 +530,14 @@ def test_loading_the_functions_compiles_nothing():
     assert run(code) == "well"
 
 
-def test_no_cuda_driver_is_needed(warm_cache):
+def test_no_cuda_driver_is_needed():
     code = """
         everything()
         assert not any(m.split(".")[0] in ("cupy", "torch", "numba_cuda") for m in sys.modules)
         print("well")
     """
     hidden = {"CUDA_VISIBLE_DEVICES": "", "CUDA_HOME": None, "LD_LIBRARY_PATH": None}
-    assert call(code, warm_cache, **hidden) == "well"
+    assert call(code, **hidden) == "well"
 
 
 # --------------------------------------------------------------------------- compiled semantics
