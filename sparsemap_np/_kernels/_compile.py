@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from functools import lru_cache
+from numbers import Integral
 from pathlib import Path
 
 import llvmlite
@@ -69,6 +70,19 @@ def by_type(narrow: Callable, wide: Callable) -> Callable:
     options = {**UNWRAPPED, "fastmath": {"contract"}, "forceinline": True}
     overload(choose, jit_options=options)(
         lambda x: narrow if getattr(x, "dtype", x) == types.float32 else wide
+    )
+    return choose
+
+
+def by_exponent(real: Callable, whole: Callable) -> Callable:
+    """Like ``by_type``, by whether the last of three arguments, ``exponent``, is an integer."""
+
+    def choose(v, rest, exponent):  # without a compiler
+        return (whole if isinstance(exponent, Integral) else real)(v, rest, exponent)
+
+    options = {**UNWRAPPED, "fastmath": {"contract"}, "forceinline": True}
+    overload(choose, jit_options=options)(
+        lambda v, rest, exponent: whole if isinstance(exponent, types.Integer) else real
     )
     return choose
 

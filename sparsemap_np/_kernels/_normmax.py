@@ -12,6 +12,7 @@ from sparsemap_np._kernels._argmax import argmax_row
 from sparsemap_np._kernels._compile import element, fast, scalar
 from sparsemap_np._kernels._double import add, exp_double, log_double, multiply, reciprocal
 from sparsemap_np._kernels._entmax15 import root_of_squares, scaled_excess
+from sparsemap_np._kernels._powers import power_of
 from sparsemap_np._kernels._scan import BLOCK, ROOM, block_at, block_count, block_of, fill
 from sparsemap_np._kernels._sparsemax import excess_above, threshold
 from sparsemap_np._kernels._tsallis import (
@@ -19,7 +20,6 @@ from sparsemap_np._kernels._tsallis import (
     gather,
     narrowed,
     over_blocks,
-    power_of,
     scatter,
     upper_bound,
 )
@@ -40,9 +40,9 @@ def _precise_mass(x, top, rate, exponent):
     r0 = 0.0
     r1 = 0.0
     for j in range(x.size):
-        r, inverse = _relative(np.float64(x[j]) - top, rate, 0.0, exponent)
+        r, below = _relative(np.float64(x[j]) - top, rate, 0.0, exponent)
         r0 += r
-        r1 += r * inverse
+        r1 += below
     return r0, r1
 
 
@@ -153,7 +153,7 @@ def normmax_row(x, top, alpha, bmax, room, p):
         return _root_of_squares(x, top, bmax, p)
     b = (alpha - 1.0) / alpha
     m = T(top)
-    t = upper_bound(x, m, b, 1.0, bmax)
+    t = upper_bound(x, m, b, 1.0, 1.0 / b, bmax)
     d = x.size
     if d <= ROOM:
         bound = T(-(1.0 + b * t) * (1.0 + 1e-4))
@@ -162,13 +162,13 @@ def normmax_row(x, top, alpha, bmax, room, p):
         r = room[d : 2 * d]
         open_blocks = room[2 * d : 2 * d + block_count(z.size)]
         fill(open_blocks, T(0))
-        t = descend(narrowed(z, r), np.float32(0), b, 1.0, t, open_blocks)
+        t = descend(narrowed(z, r), np.float32(0), b, 1.0, 1.0 / b, t, open_blocks)
         lift, total, exact = _solve(z, T(0), alpha, b, t, open_blocks, r[: z.size])
         if exact:
             scatter(x, m, bound, 1.0 / total, bmax, r, p)
             return lift
     else:
-        t = descend(x, m, b, 1.0, t, bmax)
+        t = descend(x, m, b, 1.0, 1.0 / b, t, bmax)
         lift, total, exact = _solve(x, m, alpha, b, t, bmax, p)
         if exact:
             scale = T(1.0 / total)

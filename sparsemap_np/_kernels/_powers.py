@@ -7,7 +7,7 @@ polynomial. Only for the arguments named; nothing here looks at NaN.
 
 import numpy as np
 
-from sparsemap_np._kernels._compile import by_type, element, polynomial
+from sparsemap_np._kernels._compile import by_exponent, by_type, element
 
 _LN2 = 0.6931471805599453
 
@@ -153,13 +153,34 @@ def expm1_of_negative(x):
     return p if near else exp_of_negative(x) - T(1)
 
 
-@polynomial
-def quick_power(v, exponent):
-    """``(1 + v)+^exponent`` and ``1 / (1 + v)`` in float32 for v <= 0, to about 4e-6: to iterate.
+# Powers come with the one below, r^e and r^(e-1): a Newton step takes both. The exponent may be an
+# integer, 3 or 4, and then only multiplications are left; lanes may have either.
 
-    Half the work of `exp_of_negative` and `log1p_and_inverse`; as small an error for an exponent
-    that is large because v is small.
-    """
+
+def _power_real(v, rest, exponent):
+    T = type(v)
+    inside = v > T(-1)
+    log_u, inverse = log1p_and_inverse(v if inside else T(0), rest)
+    r = exp_of_negative(log_u * T(exponent))
+    r = r if inside else T(0)
+    return r, r * inverse
+
+
+def _power_whole(v, rest, exponent):
+    T = type(v)
+    inside = v > T(-1)
+    u = T(T(1) + v)
+    lost = (v - (u - T(1))) + rest
+    u = u if inside else T(0)
+    below = u * u * (u if exponent == 4 else T(1))
+    return below * (u + T(exponent) * (lost if inside else T(0))), below
+
+
+power_of = by_exponent(_power_real, _power_whole)
+"""``(1 + v + rest)+^exponent`` for v <= 0, and the power one below."""
+
+
+def _quick_power_real(v, rest, exponent):
     T = np.float32
     inside = v > T(-1)
     v = v if inside else T(0)
@@ -179,7 +200,7 @@ def quick_power(v, exponent):
     p = p * r + T(1.44269645)
     lost = (v - (u - T(1))) * inverse
     log2 = (p * r + lost * T(1.44269504)) + T(e)
-    t = log2 * exponent
+    t = log2 * np.float32(exponent)
     t = t if t > T(-126) else T(-126)
     shifted = np.float32(t + T(12582912))
     f = t - (shifted - T(12582912))
@@ -191,4 +212,20 @@ def quick_power(v, exponent):
     q = np.int32(q.view(np.int32) + np.int32(shifted.view(np.int32) << np.int32(23))).view(
         np.float32
     )
-    return (q if inside else T(0)), inverse
+    q = q if inside else T(0)
+    return q, q * inverse
+
+
+def _quick_power_whole(v, rest, exponent):
+    T = np.float32
+    u = T(1) + v
+    u = u if u > T(0) else T(0)
+    below = u * u * (u if exponent == 4 else T(1))
+    return below * u, below
+
+
+quick_power = by_exponent(_quick_power_real, _quick_power_whole)
+"""``power_of`` in float32, to about 4e-6, without the rest: to iterate.
+
+Half the work; as small an error for an exponent that is large because v is small.
+"""

@@ -16,11 +16,7 @@ import math
 import numpy as np
 
 from sparsemap_np._kernels._compile import element, fast, row_function, scalar
-from sparsemap_np._kernels._powers import (
-    exp_of_negative,
-    log1p_and_inverse,
-    quick_power,
-)
+from sparsemap_np._kernels._powers import power_of, quick_power
 from sparsemap_np._kernels._scan import (
     BLOCK,
     ROOM,
@@ -30,16 +26,6 @@ from sparsemap_np._kernels._scan import (
     fill,
     mean_below,
 )
-
-
-@element
-def power_of(v, rest, exponent):
-    """``(1 + v + rest)+^exponent`` for v <= 0, and the base's inverse (1 where it is negative)."""
-    T = type(v)
-    inside = v > T(-1)
-    log_u, inverse = log1p_and_inverse(v if inside else T(0), rest)
-    r = exp_of_negative(log_u * exponent)
-    return (r if inside else T(0)), inverse
 
 
 @element
@@ -54,9 +40,9 @@ def _mass(x, top, rate, exponent):
     r0 = T(0)
     r1 = T(0)
     for j in range(x.size):
-        r, inverse = _relative(x[j], top, rate, exponent)
+        r, below = _relative(x[j], top, rate, exponent)
         r0 += r
-        r1 += r * inverse
+        r1 += below
     return np.float64(r0), np.float64(r1)
 
 
@@ -66,9 +52,9 @@ def _quick_mass(x, top, rate, exponent):
     r0 = np.float32(0)
     r1 = np.float32(0)
     for j in range(x.size):
-        r, inverse = quick_power(np.float32(x[j] - top) * rate, exponent)
+        r, below = quick_power(np.float32(x[j] - top) * rate, np.float32(0), exponent)
         r0 += r
-        r1 += r * inverse
+        r1 += below
     return np.float64(r0), np.float64(r1)
 
 
@@ -101,16 +87,15 @@ def newton_step(t, r0, r1, b):
 
 
 @scalar
-def upper_bound(x, top, b, beta, bmax):
+def upper_bound(x, top, b, beta, exponent, bmax):
     """Where to start: no smaller than the root, but for rounding."""
     # The mean base is at most the flat row's, d^-b.
     mean, count = mean_below(x, np.float64(top))
     t = min(0.0, math.expm1(-b * math.log(count)) / b - (beta / b) * mean)
     if bmax.size > 1:
         # A subset of the scores needs a larger y: its root is no smaller than the row's.
-        e32 = np.float32(1.0 / b)
         for _ in range(6):
-            r0, r1 = _quick_mass(bmax, top, np.float32(beta / (1.0 + b * t)), e32)
+            r0, r1 = _quick_mass(bmax, top, np.float32(beta / (1.0 + b * t)), exponent)
             change = newton_step(t, r0, r1, b)
             if not change < -1e-2 * (1.0 + b * t):  # the mean's bound is the better one already
                 break
@@ -120,11 +105,10 @@ def upper_bound(x, top, b, beta, bmax):
 
 
 @scalar
-def descend(x, top, b, beta, t, bmax):
+def descend(x, top, b, beta, exponent, t, bmax):
     """Newton steps in float32, to a few units of its precision."""
-    e32 = np.float32(1.0 / b)
     for k in range(60):
-        r0, r1 = _quick_row_mass(x, top, np.float32(beta / (1.0 + b * t)), e32, bmax)
+        r0, r1 = _quick_row_mass(x, top, np.float32(beta / (1.0 + b * t)), exponent, bmax)
         change = newton_step(t, r0, r1, b)
         t = min(t + change, 0.0)
         # A rounded bound may lie past the root: the first step comes back, the rest descend.
@@ -197,10 +181,10 @@ def _powers(z, rate, exponent, r):
     r0 = T(0)
     r1 = T(0)
     for j in range(z.size):
-        s, inverse = _relative(z[j], T(0), rate, exponent)
+        s, below = _relative(z[j], T(0), rate, exponent)
         r[j] = s
         r0 += s
-        r1 += s * inverse
+        r1 += below
     return np.float64(r0), np.float64(r1)
 
 
@@ -230,14 +214,13 @@ def _move(r, z, w, beta, b, change, limit):
 
 
 @scalar
-def _polish(z, r, t, b, beta):
+def _polish(z, r, t, b, beta, exponent):
     """Solve for t in the row's precision; leave r_i = p_i / y; return t and y."""
     T = type(z[0])
     narrow = z.itemsize < 8
     near = 1e-3 if narrow else 1e-5
     limit = T(0.03) if narrow else T(1e-4)
     eps = 2e-7 if narrow else 4e-16
-    exponent = T(1.0 / b)
     change = 0.0
     for _ in range(40):
         r0 = 0.0
@@ -287,43 +270,63 @@ def _write(x, top, rate, exponent, y, p):
 
 
 @scalar
-def tsallis_row(x, top, alpha, bmax, room, p):
+def _real_exponent(b):
+    return 1.0 / b
+
+
+@scalar
+def _whole_exponent(b):
+    return np.int64(1.0 / b + 0.5)
+
+
+def _solver(name, exponent_of):
     """Probabilities of one finite-maximum row; returns ln_b(p of the largest score)."""
-    T = type(x[0])
-    b = alpha - 1.0
-    m = T(top)
-    t = upper_bound(x, m, b, b, bmax)
-    bound = T(-(1.0 + b * t) * (1.0 + 1e-4) / b)
-    d = x.size
-    if d <= ROOM:
-        z = room[:d]
-        count = gather(x, m, bound, bmax, z)
-        z = z[:count]
-        r = room[d : 2 * d]
-        open_blocks = room[2 * d : 2 * d + block_count(count)]
-        fill(open_blocks, T(0))
-        t = descend(narrowed(z, r), np.float32(0), b, b, t, open_blocks)
-        t, y = _polish(z, r[:count], t, b, b)
-        scatter(x, m, bound, y, bmax, r, p)
+
+    @row_function(name)
+    def row(x, top, alpha, bmax, room, p):
+        T = type(x[0])
+        b = alpha - 1.0
+        exponent = exponent_of(b)
+        m = T(top)
+        t = upper_bound(x, m, b, b, exponent, bmax)
+        bound = T(-(1.0 + b * t) * (1.0 + 1e-4) / b)
+        d = x.size
+        if d <= ROOM:
+            z = room[:d]
+            count = gather(x, m, bound, bmax, z)
+            z = z[:count]
+            r = room[d : 2 * d]
+            open_blocks = room[2 * d : 2 * d + block_count(count)]
+            fill(open_blocks, T(0))
+            t = descend(narrowed(z, r), np.float32(0), b, b, exponent, t, open_blocks)
+            t, y = _polish(z, r[:count], t, b, b, exponent)
+            scatter(x, m, bound, y, bmax, r, p)
+            return t
+        t = descend(x, m, b, b, exponent, t, bmax)
+        tol = 1e-5 if x.itemsize < 8 else 1e-9
+        w = 1.0
+        y = T(1)
+        for _ in range(40):
+            w = 1.0 + b * t
+            r0, r1 = row_mass(x, m, T(b / w), exponent, bmax)
+            change = newton_step(t, r0, r1, b)
+            t = min(t + change, 0.0)
+            if abs(change) < tol * w:
+                # From the sums, not from w: that is 1 - (1 - w), and tiny in a long flat row.
+                y = T(math.exp(math.log1p(b * change / w) / b) / (r0 + change * r1 / w))
+                w += b * change
+                break
+        for k in range(bmax.size):
+            place = block_of(p, k)
+            if T(bmax[k] - m) * T(b / w) > -1:
+                _write(block_of(x, k), m, T(b / w), exponent, y, place)
+            else:
+                place[:] = T(0)
         return t
-    t = descend(x, m, b, b, t, bmax)
-    tol = 1e-5 if x.itemsize < 8 else 1e-9
-    w = 1.0
-    y = T(1)
-    for _ in range(40):
-        w = 1.0 + b * t
-        r0, r1 = row_mass(x, m, T(b / w), T(1.0 / b), bmax)
-        change = newton_step(t, r0, r1, b)
-        t = min(t + change, 0.0)
-        if abs(change) < tol * w:
-            # From the sums, not from w: that is 1 - (1 - w), and tiny in a long flat row.
-            y = T(math.exp(math.log1p(b * change / w) / b) / (r0 + change * r1 / w))
-            w += b * change
-            break
-    for k in range(bmax.size):
-        place = block_of(p, k)
-        if T(bmax[k] - m) * T(b / w) > -1:
-            _write(block_of(x, k), m, T(b / w), T(1.0 / b), y, place)
-        else:
-            place[:] = T(0)
-    return t
+
+    return row
+
+
+tsallis_row = _solver("tsallis_row", _real_exponent)
+power_row = _solver("power_row", _whole_exponent)
+"""Where 1 / b is 3 or 4: multiplications take the place of powers."""

@@ -23,8 +23,8 @@ from sparsemap_np._kernels._normmax import normmax_row
 from sparsemap_np._kernels._softmax import softmax_lanes, softmax_row
 from sparsemap_np._kernels._sparsemax import sparsemax_lanes, sparsemax_row
 from sparsemap_np._kernels._steep import steep_row
-from sparsemap_np._kernels._tsallis import tsallis_row
-from sparsemap_np._kernels._tsallis_lanes import tsallis_lanes
+from sparsemap_np._kernels._tsallis import power_row, tsallis_row
+from sparsemap_np._kernels._tsallis_lanes import power_lanes, tsallis_lanes
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,12 @@ def _below_1(alpha):
 
 @scalar
 def _between_1_and_2(alpha):
-    return (alpha > 1.0) & (alpha < 2.0) & (alpha != 1.5)
+    return (alpha > 1.0) & (alpha < 2.0) & (alpha != 1.5) & (alpha != 1.25) & (alpha != 4.0 / 3.0)
+
+
+@scalar
+def _is_1_and_a_third_or_quarter(alpha):
+    return (alpha == 1.25) | (alpha == 4.0 / 3.0)
 
 
 @scalar
@@ -191,6 +196,7 @@ SOFTMAX = _of_entmax("softmax", 1.0, softmax_row, _is_1, lanes=softmax_lanes)
 ARGMAX = _of_entmax("argmax", math.inf, argmax_row, _is_inf)
 DENSE = _of_entmax("dense", math.nan, dense_row, _below_1)
 ENTMAX = _of_entmax("entmax", math.nan, tsallis_row, _between_1_and_2, lanes=tsallis_lanes)
+POWERS = _of_entmax("powers", math.nan, power_row, _is_1_and_a_third_or_quarter, lanes=power_lanes)
 STEEP = _of_entmax("steep", math.nan, steep_row, _above_2)
 NORMMAX = Mapping(
     name="normmax",
@@ -212,7 +218,7 @@ BUDGET = Mapping(
     soft_loss_row=_fy.budget_soft_loss,
 )
 
-ENTMAX_FAMILY = (SOFTMAX, ENTMAX15, SPARSEMAX, ARGMAX, ENTMAX, STEEP, DENSE)
+ENTMAX_FAMILY = (SOFTMAX, ENTMAX15, SPARSEMAX, ARGMAX, ENTMAX, POWERS, STEEP, DENSE)
 """All alpha > 0, each served by one record; vjp, dalpha and bisection of ``ENTMAX`` take any."""
 
 MAPPINGS = (*ENTMAX_FAMILY, NORMMAX, BUDGET)
