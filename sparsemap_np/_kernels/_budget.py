@@ -11,13 +11,19 @@ import math
 import numpy as np
 
 from sparsemap_np._kernels._compile import element, fast, scalar
-from sparsemap_np._kernels._scan import fill
+from sparsemap_np._kernels._scan import BLOCK, block_at, fill, largest, plain_sum
+from sparsemap_np._kernels._scan import smallest as smallest_of
 from sparsemap_np._kernels._twosum import split_sum
 
 
 @element
 def _excess(x, ref, u):
     return (np.float64(x) - ref) - u
+
+
+@element
+def _difference(x, tau):
+    return x - tau
 
 
 @fast
@@ -60,11 +66,55 @@ def _near(x, budget, lo, hi):
     return lo, hi
 
 
+@fast
+def _quick_counts(x, tau):
+    """``_counts`` in the row's own precision."""
+    T = type(x[0])
+    full = T(0)
+    inside = T(0)
+    s = T(0)
+    for j in range(x.size):
+        w = _difference(x[j], tau)
+        over = T(1) if w >= T(1) else T(0)
+        above = T(1) if w > T(0) else T(0)
+        full += over
+        inside += above - over
+        s += w if above > over else T(0)
+    return np.float64(full), np.float64(inside), np.float64(s)
+
+
 @scalar
-def _offset(x, budget, ref, lo):
-    """Tau - ref in [lo, 0] as (hi, lo)."""
-    hi = 0.0
-    u = 0.5 * lo
+def _approach(x, budget, lo, hi, tau):
+    """A threshold to start from: bracketed Newton steps in the row's own precision."""
+    T = type(x[0])
+    for _ in range(40):
+        full = 0.0
+        inside = 0.0
+        s = 0.0
+        for start in range(0, x.size, BLOCK):
+            f, i, t = _quick_counts(block_at(x, start), T(tau))
+            full += f
+            inside += i
+            s += t
+        excess = (full - budget) + s
+        if excess > 0.0:
+            lo = tau
+        else:
+            hi = tau
+        before = tau
+        if inside > 0:
+            tau += excess / inside
+        if inside == 0 or not lo <= tau <= hi:
+            tau = lo + 0.5 * (hi - lo)
+        if abs(tau - before) <= 1e-4:
+            break
+    return tau
+
+
+@scalar
+def _offset(x, budget, ref, lo, hi):
+    """Tau - ref in [lo, hi] as (hi, lo)."""
+    u = 0.0
     full0 = -1.0
     inside0 = -1.0
     for _ in range(200):
@@ -92,23 +142,47 @@ def _offset(x, budget, ref, lo):
 
 
 @scalar
-def budget_row(x, budget, n_iter, work, p):
-    """Probabilities of any row; returns (ref, lift): p = clip((x - ref) + lift, 0, 1)."""
-    d = x.size
+def _finite_range(x):
+    """Smallest and largest finite score, how many there are, and the number of +inf.
+
+    NaN for the smallest if there is a NaN.
+    """
     smallest = np.inf
     largest = -np.inf
+    finite = 0
     infinite = 0
-    usable = 0
-    for j in range(d):
+    for j in range(x.size):
         v = np.float64(x[j])
         if v != v:
-            fill(p, np.nan)
-            return np.nan, np.nan
+            return np.nan, np.nan, 0, 0
         infinite += v == np.inf
         if np.isfinite(v):
-            usable += 1
+            finite += 1
             smallest = min(smallest, v)
             largest = max(largest, v)
+    return smallest, largest, finite, infinite
+
+
+@scalar
+def _range(x):
+    """``_finite_range``, quickly where all scores are finite, and their mean (0 where unknown)."""
+    total = 0.0
+    for start in range(0, x.size, BLOCK):
+        total += np.float64(plain_sum(block_at(x, start)))
+    if np.isfinite(total):
+        return (np.float64(smallest_of(x)), np.float64(largest(x)), x.size, 0), total / x.size
+    return _finite_range(x), 0.0
+
+
+@scalar
+def budget_row(x, budget, n_iter, work, p):
+    """Probabilities of any row; returns (ref, lift): p = clip((x - ref) + lift, 0, 1)."""
+    T = type(p[0])
+    d = x.size
+    (smallest, greatest, usable, infinite), mean = _range(x)
+    if smallest != smallest:
+        fill(p, np.nan)
+        return np.nan, np.nan
     if budget > usable + infinite or (infinite > 1 and 0.0 < budget < infinite):
         fill(p, np.nan)
         return np.nan, np.nan
@@ -122,14 +196,21 @@ def budget_row(x, budget, n_iter, work, p):
         for j in range(d):
             p[j] = 1.0 if x[j] == np.inf or (keep and x[j] > -np.inf) else 0.0
         # Any threshold beyond the scores will do: take the nearest one.
-        return (smallest, 1.0) if keep else (largest, 0.0)
+        return (smallest, 1.0) if keep else (greatest, 0.0)
     if d == 1:
         p[0] = budget
         return np.float64(x[0]), budget
     # Infinite scores saturate at any tau: they are counted, and so is their part of the budget.
-    lo, ref = _near(x, budget, smallest - 1.0, largest)
-    offset, remainder = _offset(x, budget, ref, lo - ref if lo < ref else -1.0)
+    lo = smallest - 1.0
+    hi = greatest
+    if hi - lo < 100.0:
+        ref = _approach(x, budget, lo, hi, min(max(mean - budget / d, lo), hi))
+    else:
+        lo, hi = _near(x, budget, lo, hi)
+        ref = hi
+    offset, remainder = _offset(x, budget, ref, lo - ref if lo < hi else -1.0, hi - ref)
     for j in range(d):
         w = ((np.float64(x[j]) - ref) - offset) - remainder
-        p[j] = min(max(w, 0.0), 1.0)
+        w = w if w > 0.0 else 0.0
+        p[j] = T(w if w < 1.0 else 1.0)
     return ref, -(offset + remainder)

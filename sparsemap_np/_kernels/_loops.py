@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sparsemap_np._kernels._centre import SHORT, WIDTH, room
 from sparsemap_np._kernels._compile import kernel, row_function, scalar, sums
-from sparsemap_np._kernels._lanes import LANES, lanes_rows, lanes_size, rows_in_turn
+from sparsemap_np._kernels._lanes import LANES, lanes_size, rows_in_turn
 from sparsemap_np._kernels._lanes import SHORT as SHORT_SCORES
 from sparsemap_np._kernels._scan import block_count, fill, scan, special_row, work_size
 from sparsemap_np._kernels._views import stretch
@@ -62,9 +62,9 @@ def long_plan(name, row):
     return Plan(rows_in_turn(name, row), 1, work_size)
 
 
-def short_plan(name, solve):
-    """Short rows side by side, by a solver for the columns of a tile."""
-    return Plan(lanes_rows(name, solve), LANES, lanes_size)
+def short_plan(rows):
+    """Short rows side by side."""
+    return Plan(rows, LANES, lanes_size)
 
 
 class ByLength:

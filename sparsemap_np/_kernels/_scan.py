@@ -27,6 +27,16 @@ def _largest_wide(x):
     return np.int64(m ^ np.int64(np.int64(m >> np.int64(63)) & sign)).view(np.float64)
 
 
+def _smallest_wide(x):
+    sign = np.int64(0x7FFFFFFFFFFFFFFF)
+    m = sign
+    for j in range(x.size):
+        bits = np.float64(x[j]).view(np.int64)
+        key = np.int64(bits ^ np.int64(np.int64(bits >> np.int64(63)) & sign))
+        m = key if key < m else m
+    return np.int64(m ^ np.int64(np.int64(m >> np.int64(63)) & sign)).view(np.float64)
+
+
 def _largest_narrow(x):
     sign = np.int32(0x7FFFFFFF)
     m = np.int32(-0x80000000)
@@ -37,12 +47,26 @@ def _largest_narrow(x):
     return np.int32(m ^ np.int32(np.int32(m >> np.int32(31)) & sign)).view(np.float32)
 
 
+def _smallest_narrow(x):
+    sign = np.int32(0x7FFFFFFF)
+    m = sign
+    for j in range(x.size):
+        bits = np.float32(x[j]).view(np.int32)
+        key = np.int32(bits ^ np.int32(np.int32(bits >> np.int32(31)) & sign))
+        m = key if key < m else m
+    return np.int32(m ^ np.int32(np.int32(m >> np.int32(31)) & sign)).view(np.float32)
+
+
 largest = by_type(_largest_narrow, _largest_wide)
 """Largest element of an array without NaN."""
 
+smallest = by_type(_smallest_narrow, _smallest_wide)
+"""Smallest element of an array without NaN."""
+
 
 @sums
-def _sum(x):
+def plain_sum(x):
+    """Sum in the precision of x, in any order."""
     total = type(x[0])(0)
     for j in range(x.size):
         total += x[j]
@@ -88,7 +112,7 @@ def scan(x, bmax):
     for b in range(bmax.size):
         block = block_of(x, b)
         # A finite sum vouches for the block; one that is not may have overflowed, or met -inf.
-        if not np.isfinite(_sum(block)) and _count_nan(block) > 0:
+        if not np.isfinite(plain_sum(block)) and _count_nan(block) > 0:
             return np.nan
         top = largest(block)
         bmax[b] = top
@@ -112,7 +136,7 @@ def _sum_unmasked(x):
 @scalar
 def vacant(p):
     """Whether a stretch of probabilities holds neither support nor NaN."""
-    return _sum(p) == 0
+    return plain_sum(p) == 0
 
 
 @scalar
@@ -124,7 +148,7 @@ def mean_below(x, top):
     total = 0.0
     count = np.float64(x.size)
     for start in range(0, x.size, BLOCK):
-        total += np.float64(_sum(block_at(x, start)))
+        total += np.float64(plain_sum(block_at(x, start)))
     if not np.isfinite(total):
         total = 0.0
         count = 0.0

@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 from sparsemap_np._kernels import _bisect, _dalpha, _fy, _loops, _normmax_slopes, _slopes
 from sparsemap_np._kernels._argmax import argmax_row
 from sparsemap_np._kernels._budget import budget_row
+from sparsemap_np._kernels._budget_lanes import budget_rows
 from sparsemap_np._kernels._compile import scalar
 from sparsemap_np._kernels._dense import dense_row
 from sparsemap_np._kernels._entmax15 import entmax15_lanes, entmax15_row
+from sparsemap_np._kernels._lanes import lanes_rows
 from sparsemap_np._kernels._loops import everything, simplex_row
 from sparsemap_np._kernels._normmax import normmax_row
 from sparsemap_np._kernels._softmax import softmax_lanes, softmax_row
@@ -38,9 +40,9 @@ class Mapping:
     one or several short rows laid end to end, ``dpar_row(p, v, par) -> float``,
     ``label_loss_row(x, t, p, par, ref, lift) -> float``,
     ``soft_loss_row(x, y, scale, p, par, ref, lift) -> float``. ``alpha`` is the parameter of a
-    mapping that has only one, NaN otherwise. ``lanes(work, d, n, par, index, mean, count, lifts)``
-    solves n short rows side by side, where a mapping has it. ``serves(par)`` tells which
-    parameters the solvers take; kernels leave the rows with others to the record that does.
+    mapping that has only one, NaN otherwise. ``short_rows`` solves short rows side by side, as a
+    ``Plan`` does, where a mapping has it. ``serves(par)`` tells which parameters the solvers take;
+    kernels leave the rows with others to the record that does.
     """
 
     name: str
@@ -49,7 +51,7 @@ class Mapping:
     vjp_pair: tuple[Callable, Callable]
     soft_loss_row: Callable
     serves: Callable = everything
-    lanes: Callable | None = None
+    short_rows: Callable | None = None
     label_loss_row: Callable | None = None
     dpar_row: Callable | None = None
     bisect_row: Callable | None = None
@@ -66,13 +68,13 @@ class Mapping:
             return loop(f"{self.name}.{prefix}{name}", plan, *functions, self.serves)
 
         return _loops.ByLength(
-            None if self.lanes is None else lambda: make("short_", self._short_plan),
+            None if self.short_rows is None else lambda: make("short_", self._short_plan),
             lambda: make("", self._long_plan),
         )
 
     @cached_property
     def _short_plan(self) -> _loops.Plan:
-        return _loops.short_plan(self.name, self.lanes)
+        return _loops.short_plan(self.short_rows)
 
     @cached_property
     def _long_plan(self) -> _loops.Plan:
@@ -137,7 +139,7 @@ def _of_entmax(
         row=simplex_row(name, solve),
         vjp_pair=vjp_pair,
         serves=serves,
-        lanes=lanes,
+        short_rows=None if lanes is None else lanes_rows(name, lanes),
         dpar_row=_dalpha.entmax_dalpha,
         bisect_row=_bisect.entmax_bisect_row,
         label_loss_row=_fy.entmax_label_loss,
@@ -212,6 +214,7 @@ BUDGET = Mapping(
     name="budget",
     alpha=math.nan,
     row=budget_row,
+    short_rows=budget_rows,
     vjp_pair=_slopes.budget_vjp,
     dpar_row=_dalpha.budget_dbudget,
     bisect_row=_bisect.budget_bisect_row,
