@@ -11,35 +11,34 @@ import math
 import numpy as np
 
 from sparsemap_np._kernels._compile import element, fast, scalar
-from sparsemap_np._kernels._scan import BLOCK, block_at, fill, largest, plain_sum
-from sparsemap_np._kernels._scan import smallest as smallest_of
+from sparsemap_np._kernels._scan import BLOCK, block_at, fill, largest, plain_sum, smallest
 from sparsemap_np._kernels._twosum import split_sum
 
 
 @element
 def _excess(x, ref, u):
-    return (np.float64(x) - ref) - u
-
-
-@element
-def _difference(x, tau):
-    return x - tau
+    T = type(u)
+    return (T(x) - T(ref)) - u
 
 
 @fast
 def _counts(x, ref, u):
-    """Number saturated, number inside (0, 1), and the sum of those inside, at tau = ref + u."""
-    full = 0.0
-    inside = 0.0
-    s = 0.0
+    """Number saturated, number inside (0, 1), and the sum of those inside, at tau = ref + u.
+
+    In the precision of u.
+    """
+    T = type(u)
+    full = T(0)
+    inside = T(0)
+    s = T(0)
     for j in range(x.size):
         w = _excess(x[j], ref, u)
-        over = 1.0 if w >= 1.0 else 0.0
-        above = 1.0 if w > 0.0 else 0.0
+        over = T(1) if w >= T(1) else T(0)
+        above = T(1) if w > T(0) else T(0)
         full += over
         inside += above - over
-        s += w if above > over else 0.0
-    return full, inside, s
+        s += w if above > over else T(0)
+    return np.float64(full), np.float64(inside), np.float64(s)
 
 
 @scalar
@@ -66,23 +65,6 @@ def _near(x, budget, lo, hi):
     return lo, hi
 
 
-@fast
-def _quick_counts(x, tau):
-    """``_counts`` in the row's own precision."""
-    T = type(x[0])
-    full = T(0)
-    inside = T(0)
-    s = T(0)
-    for j in range(x.size):
-        w = _difference(x[j], tau)
-        over = T(1) if w >= T(1) else T(0)
-        above = T(1) if w > T(0) else T(0)
-        full += over
-        inside += above - over
-        s += w if above > over else T(0)
-    return np.float64(full), np.float64(inside), np.float64(s)
-
-
 @scalar
 def _approach(x, budget, lo, hi, tau):
     """A threshold to start from: bracketed Newton steps in the row's own precision."""
@@ -92,7 +74,7 @@ def _approach(x, budget, lo, hi, tau):
         inside = 0.0
         s = 0.0
         for start in range(0, x.size, BLOCK):
-            f, i, t = _quick_counts(block_at(x, start), T(tau))
+            f, i, t = _counts(block_at(x, start), T(0), T(tau))
             full += f
             inside += i
             s += t
@@ -143,12 +125,12 @@ def _offset(x, budget, ref, lo, hi):
 
 @scalar
 def _finite_range(x):
-    """Smallest and largest finite score, how many there are, and the number of +inf.
+    """Lowest and highest finite score, how many there are, and the number of +inf.
 
-    NaN for the smallest if there is a NaN.
+    NaN for the lowest if there is a NaN.
     """
-    smallest = np.inf
-    largest = -np.inf
+    lowest = np.inf
+    highest = -np.inf
     finite = 0
     infinite = 0
     for j in range(x.size):
@@ -158,9 +140,9 @@ def _finite_range(x):
         infinite += v == np.inf
         if np.isfinite(v):
             finite += 1
-            smallest = min(smallest, v)
-            largest = max(largest, v)
-    return smallest, largest, finite, infinite
+            lowest = min(lowest, v)
+            highest = max(highest, v)
+    return lowest, highest, finite, infinite
 
 
 @scalar
@@ -170,7 +152,7 @@ def _range(x):
     for start in range(0, x.size, BLOCK):
         total += np.float64(plain_sum(block_at(x, start)))
     if np.isfinite(total):
-        return (np.float64(smallest_of(x)), np.float64(largest(x)), x.size, 0), total / x.size
+        return (np.float64(smallest(x)), np.float64(largest(x)), x.size, 0), total / x.size
     return _finite_range(x), 0.0
 
 
@@ -179,8 +161,8 @@ def budget_row(x, budget, n_iter, work, p):
     """Probabilities of any row; returns (ref, lift): p = clip((x - ref) + lift, 0, 1)."""
     T = type(p[0])
     d = x.size
-    (smallest, greatest, usable, infinite), mean = _range(x)
-    if smallest != smallest:
+    (lowest, highest, usable, infinite), mean = _range(x)
+    if lowest != lowest:
         fill(p, np.nan)
         return np.nan, np.nan
     if budget > usable + infinite or (infinite > 1 and 0.0 < budget < infinite):
@@ -196,13 +178,13 @@ def budget_row(x, budget, n_iter, work, p):
         for j in range(d):
             p[j] = 1.0 if x[j] == np.inf or (keep and x[j] > -np.inf) else 0.0
         # Any threshold beyond the scores will do: take the nearest one.
-        return (smallest, 1.0) if keep else (greatest, 0.0)
+        return (lowest, 1.0) if keep else (highest, 0.0)
     if d == 1:
         p[0] = budget
         return np.float64(x[0]), budget
     # Infinite scores saturate at any tau: they are counted, and so is their part of the budget.
-    lo = smallest - 1.0
-    hi = greatest
+    lo = lowest - 1.0
+    hi = highest
     if hi - lo < 100.0:
         ref = _approach(x, budget, lo, hi, min(max(mean - budget / d, lo), hi))
     else:
