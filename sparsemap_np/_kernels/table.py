@@ -269,5 +269,13 @@ def entmax_kernel(par: NDArray) -> Mapping | Family:
     """The record whose solver serves these alphas, one for all rows or one a row."""
     if not isinstance(par, np.ndarray):  # values on a device, which nobody has looked at
         return Family(ENTMAX_FAMILY)
-    members = [m for m in ENTMAX_FAMILY if getattr(m.serves, "py_func", m.serves)(par).any()]
-    return members[0] if len(members) == 1 else Family(tuple(members))
+    if par.size == 1:  # as numbers: NumPy would take ten times as long, more than one row takes
+        alpha = par.item()
+        return next(m for m in ENTMAX_FAMILY if _plainly(m.serves)(alpha))
+    members = tuple(m for m in ENTMAX_FAMILY if _plainly(m.serves)(par).any())
+    return members[0] if len(members) == 1 else Family(members)
+
+
+def _plainly(serves: Callable) -> Callable:
+    """The test outside of kernels, for numbers and arrays alike."""
+    return getattr(serves, "py_func", serves)
