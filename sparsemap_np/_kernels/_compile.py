@@ -198,9 +198,9 @@ def _rename(function: Callable, name: str) -> Callable:
     return function
 
 
-def row_function(name: str) -> Callable:
-    """A ``scalar`` that a factory makes, under a ``name`` unique in its module."""
-    return lambda function: scalar(_rename(function, name.replace(".", "_")))
+def row_function(name: str, options: Callable = scalar) -> Callable:
+    """A ``scalar``, or other, that a factory makes, under a ``name`` unique in its module."""
+    return lambda function: options(_rename(function, name.replace(".", "_")))
 
 
 def kernel(name: str) -> Callable:

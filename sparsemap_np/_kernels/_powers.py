@@ -153,6 +153,37 @@ def expm1_of_negative(x):
     return p if near else exp_of_negative(x) - T(1)
 
 
+@polynomial
+def _quick_log2(r):
+    """``log2(1 + r)`` in float32 for 1 + r between sqrt(1/2) and sqrt(2)."""
+    T = np.float32
+    p = T(0.171624363)
+    p = p * r - T(0.269320144)
+    p = p * r + T(0.295699547)
+    p = p * r - T(0.359371652)
+    p = p * r + T(0.480626767)
+    p = p * r - T(0.721363576)
+    p = p * r + T(1.44269645)
+    return p * r
+
+
+@polynomial
+def _quick_exp2(t):
+    """``2^t`` in float32 for t <= 0 and a little above."""
+    T = np.float32
+    t = t if t > T(-126) else T(-126)
+    shifted = np.float32(t + T(12582912))
+    f = t - (shifted - T(12582912))
+    q = T(0.00957010143)
+    q = q * f + T(0.0559178603)
+    q = q * f + T(0.240247448)
+    q = q * f + T(0.693121815)
+    q = np.float32(q * f + T(0.999999261))
+    return np.int32(q.view(np.int32) + np.int32(shifted.view(np.int32) << np.int32(23))).view(
+        np.float32
+    )
+
+
 # Powers come with the one below, r^e and r^(e-1): a Newton step takes both. The exponent may be an
 # integer, 3 or 4, and then only multiplications are left; lanes may have either.
 
@@ -191,27 +222,8 @@ def _quick_power_real(v, rest, exponent):
     e = np.int32(np.int32(bits - np.int32(0x3F3504F3)) >> np.int32(23))
     m = np.int32(bits - np.int32(e << np.int32(23))).view(np.float32)
     r = m - T(1)
-    p = T(0.171624363)
-    p = p * r - T(0.269320144)
-    p = p * r + T(0.295699547)
-    p = p * r - T(0.359371652)
-    p = p * r + T(0.480626767)
-    p = p * r - T(0.721363576)
-    p = p * r + T(1.44269645)
     lost = (v - (u - T(1))) * inverse
-    log2 = (p * r + lost * T(1.44269504)) + T(e)
-    t = log2 * np.float32(exponent)
-    t = t if t > T(-126) else T(-126)
-    shifted = np.float32(t + T(12582912))
-    f = t - (shifted - T(12582912))
-    q = T(0.00957010143)
-    q = q * f + T(0.0559178603)
-    q = q * f + T(0.240247448)
-    q = q * f + T(0.693121815)
-    q = np.float32(q * f + T(0.999999261))
-    q = np.int32(q.view(np.int32) + np.int32(shifted.view(np.int32) << np.int32(23))).view(
-        np.float32
-    )
+    q = _quick_exp2(((_quick_log2(r) + lost * T(1.44269504)) + T(e)) * np.float32(exponent))
     q = q if inside else T(0)
     return q, q * inverse
 
@@ -229,3 +241,35 @@ quick_power = by_exponent(_quick_power_real, _quick_power_whole)
 
 Half the work; as small an error for an exponent that is large because v is small.
 """
+
+
+@polynomial
+def quick_root(u, exponent):
+    """``u^exponent`` for a normal float32 u > 0 and an exponent in (0, 1), to about 5e-6."""
+    T = np.float32
+    bits = np.float32(u).view(np.int32)
+    e = np.int32(np.int32(bits - np.int32(0x3F3504F3)) >> np.int32(23))
+    m = np.int32(bits - np.int32(e << np.int32(23))).view(np.float32)
+    return _quick_exp2((_quick_log2(m - T(1)) + T(e)) * exponent)
+
+
+@polynomial
+def rough_root(u, exponent):
+    """``u^exponent`` for float32 u >= 0 and an exponent in (0, 1), at most 7% above the truth.
+
+    The bits of a float, read as an integer, are its logarithm, straight between powers of two.
+    """
+    T = np.float32
+    one = T(1065353216)
+    bits = T(np.float32(u).view(np.int32))
+    r = np.int32(np.float32(one + (bits - one) * exponent)).view(np.float32)
+    return r if u > T(0) else T(0)
+
+
+@element
+def root_of(u, exponent):
+    """``u^exponent`` for 0 < u, not much above 1, subnormal or not; in the type of u."""
+    T = type(u)
+    tiny = u < T(1.2e-38)
+    log_u = log_of_positive(u * T(18446744073709551616.0) if tiny else u)  # 2^64
+    return exp_of_negative((log_u - T(44.3614195558365) if tiny else log_u) * exponent)

@@ -12,6 +12,9 @@ again, so a long sparse row costs one reading."""
 ROOM = 8192
 """Longest row whose scores above a bound are copied side by side; others are read in place."""
 
+STRIP = 16
+"""Scores that a loop takes at once whose length the compiler knows: it has no remainder."""
+
 
 # LLVM vectorises the maximum of integers, but not of floats, where it may not drop a NaN. The bits
 # of a float, with all but the sign flipped where it is negative, are ordered as the floats are.
@@ -101,8 +104,12 @@ def block_of(x, b):
 
 @scalar
 def work_size(d):
-    """Length of the scratch of a row of d scores: its block maxima, then room for a solver."""
-    return block_count(d) + (2 * d + block_count(d) if d <= ROOM else 0)
+    """Length of the scratch of a row of d scores: its block maxima, then room for a solver.
+
+    The room is for two arrays of up to ROOM scores, filled up to strips, their blocks and a strip.
+    """
+    size = min(d, ROOM)
+    return block_count(d) + 2 * (size + STRIP) + block_count(size + STRIP) + STRIP
 
 
 @scalar

@@ -1,128 +1,291 @@
 """alpha-entmax for alpha > 2, where the power 1/b, b = alpha - 1 > 1, has an infinite slope at 0.
 
 No resolution in the threshold is a resolution in p: at alpha = 100 a probability of 0.01 sits
-1e-198 above it. So the support is found first, exactly, by evaluating the normaliser at scores;
-then the unknown is y, the smallest probability in the support: p_i = (b (x_i - x_low) + y^b)^(1/b)
-is a norm of (its gap, y), hence convex in y, and Newton descends to the root without overshooting.
+1e-198 above it. So the support is found first, exactly: a score s is in it where the normaliser
+``F(s) = sum (b (x_i - s))+^(1/b)`` is below 1. Then the unknown is y, the smallest probability in
+the support: p_i = (b (x_i - x_low) + y^b)^(1/b) is a norm of (its gap, y), hence convex in y, and
+Newton descends to the root without overshooting. F is the sum of the p_i at y = 0, so that one
+loop serves both. Gaps are taken between scores, never between their rounded distances from the
+maximum.
+
+An error of F is an error of p of the same size: powers good to five digits decide wherever F is
+not nearly 1, and lead y close to the root. The last step and the result are in the row's
+precision. The threshold of the maxima of 16 parts of the row, as good as powers read off the bits
+can tell, is a bound below which nothing is looked at again; few scores lie above it.
 """
 
 import math
 
 import numpy as np
 
-from sparsemap_np._kernels._compile import scalar
-from sparsemap_np._kernels._scan import block_of
+from sparsemap_np._kernels._compile import element, row_function, scalar, sums
+from sparsemap_np._kernels._powers import quick_root, root_of, rough_root
+from sparsemap_np._kernels._scan import BLOCK, ROOM, STRIP, block_count, block_of, fill
+from sparsemap_np._kernels._views import stretch
+
+_EXACT_INDEX = 1 << 24
+"""Positions are kept in the row's own type, which holds whole numbers up to here."""
+
+_MANY = 2048
+"""From this length on, 16 parts of the block maxima tell as much as 16 parts of the scores."""
 
 
-@scalar
-def _normaliser(x, top, tau, b, bmax):
-    """``sum (b (z - tau))+^(1/b)``."""
-    f = 0.0
-    for k in range(bmax.size):
-        if np.float64(bmax[k]) - top > tau:
-            for v in block_of(x, k):
-                u = (np.float64(v) - top) - tau
-                if u > 0.0:
-                    f += math.exp(math.log(b * u) / b)
+@sums
+def _normaliser_of_maxima(m, s, b, exponent):
+    """F(s) over the parts' maxima, at most 7% above the truth."""
+    T = type(s)
+    f = np.float32(0)
+    for j in range(STRIP):
+        gap = m[j] - s
+        f += rough_root(np.float32(b * (gap if gap > T(0) else T(0))), exponent)
     return f
 
 
 @scalar
-def _between(x, top, lo, hi, bmax):
-    """Smallest and largest score strictly between lo and hi; (inf, -inf) if there is none."""
-    smallest = np.inf
-    largest = -np.inf
-    for k in range(bmax.size):
-        if np.float64(bmax[k]) - top > lo:
-            for v in block_of(x, k):
-                z = np.float64(v) - top
-                if lo < z < hi:
-                    smallest = min(smallest, z)
-                    largest = max(largest, z)
-    return smallest, largest
+def _parts(x, m):
+    """Maxima of the scores whose places are equal modulo 16."""
+    for j in range(STRIP):
+        m[j] = -np.inf
+    whole = x.size - x.size % STRIP
+    for start in range(0, whole, STRIP):
+        z = stretch(x, start, STRIP)
+        for j in range(STRIP):
+            m[j] = z[j] if z[j] > m[j] else m[j]
+    for j in range(x.size - whole):
+        m[j] = max(m[j], x[whole + j])
 
 
 @scalar
-def _lowest_supported(x, top, b, bmax):
-    """Smallest score minus max in the support: where the normaliser is still below 1."""
-    lo = -1.0 / b
-    hi = 0.0
-    h_lo = -1.0
+def _bound(x, top, b, m):
+    """A score, or a number below them, that is not in the support. Leaves the parts' maxima in m."""
+    T = type(x[0])
+    slack = 5e-7 if x.itemsize == 4 else 1e-15
+    bound = T(top - 1.001 / b - slack * abs(top))
+    _parts(x, m)
+    for j in range(STRIP):
+        if m[j] > bound and _normaliser_of_maxima(m, m[j], T(b), np.float32(1.0 / b)) > 1.08:
+            bound = m[j]
+    return bound
+
+
+@scalar
+def _take(x, start, stop, step, bound, z, place, count):
+    """Append the scores above the bound, and where they stood; return the new number of them."""
+    T = type(x[0])
+    n = np.uint64(count)  # an unsigned index needs no test for a negative one
+    for j in range(start, stop, step):
+        z[n] = x[j]
+        place[n] = T(j)
+        n += np.uint64(x[j] > bound)
+    return np.int64(n)
+
+
+@scalar
+def _gather(x, bound, m, bmax, z, place):
+    """Copy the scores above the bound; return their number, or -1 if there may be no room."""
+    count = np.int64(0)
+    d = np.int64(x.size)
+    if d < _MANY:
+        for c in range(STRIP):
+            if m[c] > bound:
+                count = _take(x, np.int64(c), d, np.int64(STRIP), bound, z, place, count)
+        return count
+    open_blocks = 0
+    for k in range(bmax.size):
+        open_blocks += bmax[k] > bound
+    if open_blocks * BLOCK > min(d, ROOM) or d > _EXACT_INDEX:
+        return np.int64(-1)
+    for k in range(bmax.size):
+        if bmax[k] > bound:
+            start = np.int64(k * BLOCK)
+            stop = min(start + BLOCK, d)
+            count = _take(x, start, stop, np.int64(1), bound, z, place, count)
+    return count
+
+
+@element
+def _quick(q, exponent):
+    """``quick_root``, and NaN, which nobody believes, where float32 cannot hold the base."""
+    return quick_root(q, exponent) if q > np.float32(1e-36) else np.float32(np.nan)
+
+
+def _strip(name, root):
+    """Sums of p and dp/dy over a strip of scores, in the precision of ``exponent``."""
+
+    @row_function(name, sums)
+    def strip(z, low, b, y, yb, w, exponent):
+        T = type(low)
+        R = type(exponent)
+        total = R(0)
+        slope = R(0)
+        for j in range(STRIP):
+            gap = z[j] - low
+            q = R(R(b * gap) + yb)
+            p = root(q, exponent)
+            change = w * p / q
+            # y^b may have underflowed.
+            p = y if gap == T(0) else p
+            change = R(1) if gap == T(0) else change
+            total += p if gap >= T(0) else R(0)
+            slope += change if gap >= T(0) else R(0)
+        return total, slope
+
+    return strip
+
+
+@scalar
+def strip_at(x, start, tail):
+    """16 numbers of x from ``start`` on; what the row lacks of them is -inf, in ``tail``."""
+    if start + STRIP <= x.size:
+        return stretch(x, start, STRIP)
+    fill(tail, type(x[0])(-np.inf))
+    for j in range(start, x.size):
+        tail[j - start] = x[j]
+    return stretch(tail, 0, STRIP)
+
+
+@scalar
+def _power(y, e):
+    """``y^e``; what differs from ``y**e`` in the last place does not matter to p."""
+    return y if e == 1.0 else (math.exp(e * math.log(y)) if y > 0.0 else 0.0)
+
+
+def _over_row(name, strip):
+    """``strip`` over the blocks that reach up to ``low``, summed in float64."""
+
+    @row_function(name)
+    def over_row(x, bmax, low, b, y, exponent, tail):
+        T = type(low)
+        R = type(exponent)
+        w = _power(y, b - 1.0)
+        total = 0.0
+        slope = 0.0
+        for k in range(bmax.size):
+            if bmax[k] >= low:
+                block = block_of(x, k)
+                for start in range(0, block.size, STRIP):
+                    z = strip_at(block, start, tail)
+                    s0, s1 = strip(z, low, T(b), R(y), R(w * y), R(w), exponent)
+                    total += s0
+                    slope += s1
+        return total, slope
+
+    return over_row
+
+
+_quick_sums = _over_row("quick_sums", _strip("quick_strip", _quick))
+_exact_sums = _over_row("exact_sums", _strip("exact_strip", root_of))
+
+
+@scalar
+def _nearest(x, bmax, lo, hi, guess):
+    """The score strictly between lo and hi that is nearest to the guess, or hi."""
+    below = lo
+    above = hi
+    for k in range(bmax.size):
+        if bmax[k] > lo:
+            block = block_of(x, k)
+            for j in range(block.size):
+                v = block[j]
+                below = v if (v > below) & (v <= guess) & (v < hi) else below
+                above = v if (v < above) & (v > guess) & (v > lo) else above
+    if below == lo:
+        return above
+    return above if above < hi and above - guess < guess - below else below
+
+
+@scalar
+def _lowest_supported(x, top, b, bound, bmax, tail):
+    """Smallest score of the support, and F there."""
+    T = type(x[0])
+    zero = np.float64(0)
+    lo = bound
+    hi = T(top)
+    f_hi = 0.0
+    h_lo = 1.0
     h_hi = 0.0
     halve = False
     while True:
-        smallest, largest = _between(x, top, lo, hi, bmax)
-        if smallest == np.inf:
-            return hi
-        if h_lo < 0.0:
-            h_lo = _normaliser(x, top, lo, b, bmax) ** b
-        tau = 0.5 * (smallest + largest)
-        if not halve:
-            # The norm F^b is nearly linear in tau: its chord predicts the root well.
-            chord = hi - (1.0 - h_hi) * (hi - lo) / (h_lo - h_hi)
-            if np.isfinite(chord):
-                tau = chord
-        halve = not halve
-        tau = min(max(tau, smallest), largest)
-        f = _normaliser(x, top, tau, b, bmax)
+        # The norm F^b is nearly linear: its chord predicts the root well.
+        share = 0.5 if halve else (h_lo - 1.0) / (h_lo - h_hi)
+        share = share if 0.0 <= share <= 1.0 else 0.5
+        s = _nearest(x, bmax, lo, hi, T(lo + (hi - lo) * T(share)))
+        if s == hi:
+            return hi, f_hi
+        f, _ = _quick_sums(x, bmax, s, b, zero, np.float32(1.0 / b), tail)
+        if not abs(f - 1.0) > 2e-5 * (f + 1.0):
+            f, _ = _exact_sums(x, bmax, s, b, zero, T(1.0 / b), tail)
         if f < 1.0:
-            hi = tau
-            h_hi = f**b
-            # hi must be a score that is in: move it up to the next one from an arbitrary tau.
-            if tau != smallest and tau != largest:
-                hi = _next_above(x, top, tau, bmax)
+            hi = s
+            f_hi = f
+            h_hi = _power(f, b)
         else:
-            lo = tau
-            h_lo = f**b
+            lo = s
+            h_lo = _power(f, b)
+        halve = not halve
 
 
 @scalar
-def _next_above(x, top, tau, bmax):
-    """Smallest score minus max that is at least tau."""
-    best = 0.0
-    for k in range(bmax.size):
-        if np.float64(bmax[k]) - top >= tau:
-            for v in block_of(x, k):
-                z = np.float64(v) - top
-                if z >= tau:
-                    best = min(best, z)
-    return best
-
-
-@scalar
-def _coordinate(gap, y, yb, b):
-    """``(gap + y^b)^(1/b)``, exactly y at gap 0, where y^b may have underflowed."""
-    return y if gap == 0.0 else math.exp(math.log(gap + yb) / b)
-
-
-@scalar
-def _smallest_probability(x, lowest, b, bmax):
-    """Solve for y with sum p = 1 over the scores that are at least lowest."""
-    count = 0
-    for k in range(bmax.size):
-        if bmax[k] >= lowest:
-            for v in block_of(x, k):
-                count += v >= lowest
-    y = 1.0 / count
-    for _ in range(200):
-        yb = y**b
-        f = 0.0
-        slope = 0.0
-        for k in range(bmax.size):
-            if bmax[k] >= lowest:
-                for v in block_of(x, k):
-                    if v >= lowest:
-                        gap = np.float64(v) - np.float64(lowest)
-                        p = _coordinate(b * gap, y, yb, b)
-                        f += p
-                        slope += (y / p) ** (b - 1.0)
-        moved = y - (f - 1.0) / slope
-        if not moved < y:
+def _smallest_probability(x, low, f, b, bmax, tail):
+    """Solve for y with sum p = 1 over the scores from ``low`` on, where F is f."""
+    T = type(x[0])
+    narrow = x.itemsize == 4
+    y = 1.0 - f  # at least the root, as p grows no slower than y itself there
+    for k in range(40):
+        total, slope = _quick_sums(x, bmax, low, b, y, np.float32(1.0 / b), tail)
+        change = (1.0 - total) / slope
+        if not y + change > 0.0:  # or NaN
             break
-        y = max(moved, 0.0)
-        if f - 1.0 <= 4e-16:
+        y += change
+        if b * abs(change) < 1e-3 * y or (k > 0 and change > 0.0):
+            break
+    near = 3e-4 if narrow else 1e-8
+    eps = 3e-8 if narrow else 1e-16
+    for _ in range(60):
+        total, slope = _exact_sums(x, bmax, low, b, y, T(1.0 / b), tail)
+        change = (1.0 - total) / slope
+        y = y + change if y + change > 0.0 else 0.125 * y
+        if b * abs(change) <= near * y or abs(1.0 - total) <= eps:
             break
     return y
+
+
+@scalar
+def _write_strip(z, low, b, y, yb, exponent, p):
+    T = type(low)
+    for j in range(STRIP):
+        gap = z[j] - low
+        r = root_of(b * gap + yb, exponent)
+        p[j] = y if gap == T(0) else (r if gap > T(0) else T(0))
+
+
+@scalar
+def _write(x, bmax, low, b, y, yb, tail, p):
+    """The probabilities of a row; p may be x."""
+    T = type(low)
+    for k in range(bmax.size):
+        block = block_of(x, k)
+        result = block_of(p, k)
+        if bmax[k] >= low:
+            for start in range(0, block.size, STRIP):
+                z = strip_at(block, start, tail)
+                size = min(STRIP, block.size - start)
+                r = stretch(result, start, size) if size == STRIP else stretch(tail, 0, STRIP)
+                _write_strip(z, low, T(b), T(y), T(yb), T(1.0 / b), r)
+                if size < STRIP:
+                    for j in range(size):
+                        result[start + j] = r[j]
+        else:
+            fill(result, T(0))
+
+
+@scalar
+def _solve(x, top, b, bound, bmax, tail, p):
+    low, f = _lowest_supported(x, top, b, bound, bmax, tail)
+    y = _smallest_probability(x, low, f, b, bmax, tail)
+    yb = _power(y, b)
+    _write(x, bmax, low, b, y, yb, tail, p)
+    return (b * (top - np.float64(low)) + yb - 1.0) / b
 
 
 @scalar
@@ -130,18 +293,22 @@ def steep_row(x, top, alpha, bmax, room, p):
     """Probabilities of one finite-maximum row; returns ln_b(p of the largest score)."""
     T = type(x[0])
     b = alpha - 1.0
-    low = _lowest_supported(x, top, b, bmax)
-    # Gaps are taken between scores, not between their rounded distances from the maximum.
-    lowest = T(top)
-    for j in range(x.size):
-        if np.float64(x[j]) - top >= low:
-            lowest = min(lowest, x[j])
-    y = _smallest_probability(x, lowest, b, bmax)
-    yb = y**b
-    for j in range(x.size):
-        if x[j] >= lowest:
-            gap = np.float64(x[j]) - np.float64(lowest)
-            p[j] = T(_coordinate(b * gap, y, yb, b))
-        else:
-            p[j] = T(0)
-    return (yb - b * low - 1.0) / b
+    size = min(x.size, ROOM) + STRIP
+    z = stretch(room, 0, size)
+    place = stretch(room, size, size)
+    tail = stretch(room, 2 * size, STRIP)
+    bound = _bound(x if x.size < _MANY else bmax, top, b, tail)
+    count = _gather(x, bound, tail, bmax, z, place)
+    if count < 0:
+        return _solve(x, top, b, bound, bmax, tail, p)
+    padded = count + (-count) % STRIP
+    for j in range(count, padded):
+        z[j] = -np.inf
+    open_blocks = stretch(room, 2 * size + STRIP, block_count(padded))
+    fill(open_blocks, T(top))
+    z = stretch(z, 0, padded)
+    lift = _solve(z, top, b, bound, open_blocks, tail, z)
+    fill(p, T(0))
+    for j in range(count):
+        p[np.int64(place[j])] = z[j]
+    return lift
