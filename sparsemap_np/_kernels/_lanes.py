@@ -103,8 +103,11 @@ def _load(X, index, n, work, top, mean, count):
     return strange
 
 
-def lanes_rows(name, solve):
-    """Solve up to ``LANES`` rows together: what ``rows_in_turn`` is for long rows."""
+def lanes_rows(name, solve, raw=False):
+    """Solve up to ``LANES`` rows together: what ``rows_in_turn`` is for long rows.
+
+    The solver is handed the scores minus the row's maximum or, ``raw``, as they are.
+    """
 
     @row_function(f"{name}.lanes")
     def rows(X, index, n, par, n_iter, work, P, place, refs, lifts):
@@ -122,8 +125,9 @@ def lanes_rows(name, solve):
                         work[j * LANES + r] = 0
                     top[r] = 0
                     mean[r] = 0
-        for j in range(d):
-            _subtract(column(work, j, n), top)
+        if not raw:
+            for j in range(d):
+                _subtract(column(work, j, n), top)
         solve(work, d, n, par, index, mean, count, lifts)
         for r in range(n):
             p = stretch(P, place[r] * d, d)

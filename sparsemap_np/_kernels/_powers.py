@@ -255,15 +255,14 @@ def quick_root(u, exponent):
 
 @polynomial
 def rough_root(u, exponent):
-    """``u^exponent`` for float32 u >= 0 and an exponent in (0, 1), at most 7% above the truth.
+    """``u^exponent`` for float32 u > 0 and an exponent in (0, 1), at most 7% above the truth.
 
     The bits of a float, read as an integer, are its logarithm, straight between powers of two.
     """
     T = np.float32
     one = T(1065353216)
     bits = T(np.float32(u).view(np.int32))
-    r = np.int32(np.float32(one + (bits - one) * exponent)).view(np.float32)
-    return r if u > T(0) else T(0)
+    return np.int32(np.float32(one + (bits - one) * exponent)).view(np.float32)
 
 
 @element

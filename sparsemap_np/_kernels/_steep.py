@@ -18,7 +18,7 @@ import math
 
 import numpy as np
 
-from sparsemap_np._kernels._compile import element, row_function, scalar, sums
+from sparsemap_np._kernels._compile import element, fast, row_function, scalar
 from sparsemap_np._kernels._powers import quick_root, root_of, rough_root
 from sparsemap_np._kernels._scan import BLOCK, ROOM, STRIP, block_count, block_of, fill
 from sparsemap_np._kernels._views import stretch
@@ -30,40 +30,54 @@ _MANY = 2048
 """From this length on, 16 parts of the block maxima tell as much as 16 parts of the scores."""
 
 
-@sums
-def _normaliser_of_maxima(m, s, b, exponent):
-    """F(s) over the parts' maxima, at most 7% above the truth."""
+@scalar
+def _fold(x, y, w):
+    for j in range(y.size):
+        w[j] = x[j] if x[j] > y[j] else y[j]
+
+
+@scalar
+def _parts(x, w):
+    """Leave in w[:16] the maxima of the scores whose places are equal modulo 16."""
+    n = np.int64(x.size)
+    y = x
+    while True:
+        half = (n + 2 * STRIP - 1) // (2 * STRIP) * STRIP
+        if n > half:
+            _fold(y, stretch(y, half, n - half), w)
+        for j in range(max(n - half, 0), min(n, half)):
+            w[j] = y[j]
+        for j in range(n, half):
+            w[j] = -np.inf
+        n = half
+        y = w
+        if n == STRIP:
+            break
+
+
+@fast
+def _rough_normaliser(m, s, b, exponent):
+    """F(s) over a strip, read off the bits: at most 7% above the truth."""
     T = type(s)
     f = np.float32(0)
-    for j in range(STRIP):
+    for j in range(m.size):
         gap = m[j] - s
-        f += rough_root(np.float32(b * (gap if gap > T(0) else T(0))), exponent)
+        inside = gap > T(0)
+        r = rough_root(np.float32(b * gap if inside else T(1)), exponent)
+        f += r if inside else np.float32(0)
     return f
 
 
 @scalar
-def _parts(x, m):
-    """Maxima of the scores whose places are equal modulo 16."""
-    for j in range(STRIP):
-        m[j] = -np.inf
-    whole = x.size - x.size % STRIP
-    for start in range(0, whole, STRIP):
-        z = stretch(x, start, STRIP)
-        for j in range(STRIP):
-            m[j] = z[j] if z[j] > m[j] else m[j]
-    for j in range(x.size - whole):
-        m[j] = max(m[j], x[whole + j])
-
-
-@scalar
-def _bound(x, top, b, m):
-    """A score, or a number below them, that is not in the support. Leaves the parts' maxima in m."""
+def _bound(x, top, b, w):
+    """A number that is no more than the threshold. Leaves the parts' maxima in w."""
     T = type(x[0])
     slack = 5e-7 if x.itemsize == 4 else 1e-15
+    _parts(x, w)
     bound = T(top - 1.001 / b - slack * abs(top))
-    _parts(x, m)
+    m = stretch(w, 0, STRIP)
     for j in range(STRIP):
-        if m[j] > bound and _normaliser_of_maxima(m, m[j], T(b), np.float32(1.0 / b)) > 1.08:
+        if m[j] > bound and _rough_normaliser(m, m[j], T(b), np.float32(1.0 / b)) > 1.08:
             bound = m[j]
     return bound
 
@@ -104,30 +118,35 @@ def _gather(x, bound, m, bmax, z, place):
 
 
 @element
-def _quick(q, exponent):
-    """``quick_root``, and NaN, which nobody believes, where float32 cannot hold the base."""
-    return quick_root(q, exponent) if q > np.float32(1e-36) else np.float32(np.nan)
+def quick_base_root(q, exponent):
+    """``quick_root``; a number that nobody believes where float32 cannot hold the base."""
+    R = np.float32
+    return quick_root(q, exponent) if q > R(1e-36) else R(1e20)
+
+
+@element
+def base_and_place(x, low, b, yb):
+    """``b (x - low) + y^b`` in the type of y^b where x > low, else 1; and whether it is so."""
+    gap = x - low
+    inside = gap > type(low)(0)
+    R = type(yb)
+    return (R(b * gap) + yb if inside else R(1)), inside, gap == type(low)(0)
 
 
 def _strip(name, root):
     """Sums of p and dp/dy over a strip of scores, in the precision of ``exponent``."""
 
-    @row_function(name, sums)
+    @row_function(name, fast)
     def strip(z, low, b, y, yb, w, exponent):
-        T = type(low)
         R = type(exponent)
         total = R(0)
         slope = R(0)
         for j in range(STRIP):
-            gap = z[j] - low
-            q = R(R(b * gap) + yb)
+            q, inside, tie = base_and_place(z[j], low, b, yb)
             p = root(q, exponent)
-            change = w * p / q
-            # y^b may have underflowed.
-            p = y if gap == T(0) else p
-            change = R(1) if gap == T(0) else change
-            total += p if gap >= T(0) else R(0)
-            slope += change if gap >= T(0) else R(0)
+            # y^b may have underflowed: the lowest score has p = y as it is.
+            total += p if inside else (y if tie else R(0))
+            slope += w * p / q if inside else (R(1) if tie else R(0))
         return total, slope
 
     return strip
@@ -173,7 +192,7 @@ def _over_row(name, strip):
     return over_row
 
 
-_quick_sums = _over_row("quick_sums", _strip("quick_strip", _quick))
+_quick_sums = _over_row("quick_sums", _strip("quick_strip", quick_base_root))
 _exact_sums = _over_row("exact_sums", _strip("exact_strip", root_of))
 
 
@@ -213,7 +232,7 @@ def _lowest_supported(x, top, b, bound, bmax, tail):
         if s == hi:
             return hi, f_hi
         f, _ = _quick_sums(x, bmax, s, b, zero, np.float32(1.0 / b), tail)
-        if not abs(f - 1.0) > 2e-5 * (f + 1.0):
+        if abs(f - 1.0) <= 2e-5 * (f + 1.0) or f > 1e19:
             f, _ = _exact_sums(x, bmax, s, b, zero, T(1.0 / b), tail)
         if f < 1.0:
             hi = s
@@ -254,9 +273,9 @@ def _smallest_probability(x, low, f, b, bmax, tail):
 def _write_strip(z, low, b, y, yb, exponent, p):
     T = type(low)
     for j in range(STRIP):
-        gap = z[j] - low
-        r = root_of(b * gap + yb, exponent)
-        p[j] = y if gap == T(0) else (r if gap > T(0) else T(0))
+        q, inside, tie = base_and_place(z[j], low, b, yb)
+        r = root_of(q, exponent)
+        p[j] = r if inside else (y if tie else T(0))
 
 
 @scalar
@@ -297,7 +316,9 @@ def steep_row(x, top, alpha, bmax, room, p):
     z = stretch(room, 0, size)
     place = stretch(room, size, size)
     tail = stretch(room, 2 * size, STRIP)
-    bound = _bound(x if x.size < _MANY else bmax, top, b, tail)
+    bound = _bound(x if x.size < _MANY else bmax, top, b, z)
+    for j in range(STRIP):
+        tail[j] = z[j]
     count = _gather(x, bound, tail, bmax, z, place)
     if count < 0:
         return _solve(x, top, b, bound, bmax, tail, p)

@@ -25,6 +25,7 @@ from sparsemap_np._kernels._normmax import normmax_row
 from sparsemap_np._kernels._softmax import softmax_lanes, softmax_row
 from sparsemap_np._kernels._sparsemax import sparsemax_lanes, sparsemax_row
 from sparsemap_np._kernels._steep import steep_row
+from sparsemap_np._kernels._steep_lanes import steep_lanes
 from sparsemap_np._kernels._tsallis import power_row, tsallis_row
 from sparsemap_np._kernels._tsallis_lanes import power_lanes, tsallis_lanes
 
@@ -131,6 +132,7 @@ def _of_entmax(
     serves: Callable,
     vjp_pair: tuple = _slopes.entmax_vjp,
     lanes: Callable | None = None,
+    raw_lanes: bool = False,
 ) -> Mapping:
     """A member of the entmax family, whose loss has one form for every alpha."""
     return Mapping(
@@ -139,7 +141,7 @@ def _of_entmax(
         row=simplex_row(name, solve),
         vjp_pair=vjp_pair,
         serves=serves,
-        short_rows=None if lanes is None else lanes_rows(name, lanes),
+        short_rows=None if lanes is None else lanes_rows(name, lanes, raw_lanes),
         dpar_row=_dalpha.entmax_dalpha,
         bisect_row=_bisect.entmax_bisect_row,
         label_loss_row=_fy.entmax_label_loss,
@@ -199,7 +201,7 @@ ARGMAX = _of_entmax("argmax", math.inf, argmax_row, _is_inf)
 DENSE = _of_entmax("dense", math.nan, dense_row, _below_1)
 ENTMAX = _of_entmax("entmax", math.nan, tsallis_row, _between_1_and_2, lanes=tsallis_lanes)
 POWERS = _of_entmax("powers", math.nan, power_row, _is_1_and_a_third_or_quarter, lanes=power_lanes)
-STEEP = _of_entmax("steep", math.nan, steep_row, _above_2)
+STEEP = _of_entmax("steep", math.nan, steep_row, _above_2, lanes=steep_lanes, raw_lanes=True)
 NORMMAX = Mapping(
     name="normmax",
     alpha=math.nan,
