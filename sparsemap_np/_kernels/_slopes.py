@@ -10,9 +10,9 @@ import math
 import numpy as np
 
 from sparsemap_np._kernels._centre import centred, slope_loop
-from sparsemap_np._kernels._compile import element, scalar
+from sparsemap_np._kernels._compile import element, fast, scalar
 from sparsemap_np._kernels._powers import exp_of_negative, log_of_positive
-from sparsemap_np._kernels._scan import fill
+from sparsemap_np._kernels._scan import BLOCK, block_at, fill, vacant
 from sparsemap_np._kernels._views import stretch
 
 
@@ -117,6 +117,58 @@ def _entmax_rows(p, v, alpha, d, work, dx):
 entmax_vjp = (_entmax_row, _entmax_rows)
 
 
+@element
+def _support_log(p):
+    """``log p`` on the support, 0 off it; and whether p is on it."""
+    inside = p > type(p)(0)
+    return any_log(np.float64(p) if inside else 1.0), inside
+
+
+@fast
+def _steep_moments(p, v, v0, log_p0, exponent):
+    """Sums of the weights ``(p0 / p)^exponent``, at most 1, alone and times ``v - v0``."""
+    total = 0.0
+    dot = 0.0
+    for j in range(p.size):
+        log_p, inside = _support_log(p[j])
+        r = exp_of_negative(exponent * (log_p0 - log_p if inside else 0.0))
+        gap = np.float64(v[j]) - v0 if inside else 0.0
+        total += r if inside else 0.0
+        dot += r * gap
+    return total, dot
+
+
+@fast
+def _steep_products(p, v, v0, mean, exponent, least, dx):
+    """Slopes times centred cotangents, but for number ``least``; their sum."""
+    T = type(dx[0])
+    rest = 0.0
+    for j in range(p.size):
+        log_p, inside = _support_log(p[j])
+        gap = (np.float64(v[j]) - v0) - mean
+        inside = inside & (j != least)
+        scale = exp_of_negative(exponent * log_p)
+        g = gap / (scale if scale > 5e-324 else 5e-324)  # no 0 / 0
+        rest += g if inside else 0.0
+        dx[j] = T(g) if inside else T(0)
+    return rest
+
+
+@scalar
+def _least(p):
+    """Where the smallest positive probability is; -1 if there is a NaN."""
+    least = -1
+    for start in range(0, p.size, BLOCK):
+        if p.size > BLOCK and vacant(block_at(p, start)):
+            continue
+        for j in range(start, min(start + BLOCK, p.size)):
+            if p[j] != p[j]:
+                return -1
+            if p[j] > 0 and (least < 0 or p[j] < p[least]):
+                least = j
+    return least
+
+
 @scalar
 def _steep_row(p, v, alpha, dx):
     """Alpha > 2: the slope of the smallest probability dwarfs the rest and may overflow.
@@ -125,31 +177,30 @@ def _steep_row(p, v, alpha, dx):
     others (columns of J sum to zero), so its slope is never used.
     """
     T = type(dx[0])
-    least = -1
-    for j in range(p.size):
-        if p[j] != p[j]:
-            fill(dx, np.nan)
-            return
-        if p[j] > 0 and (least < 0 or p[j] < p[least]):
-            least = j
-    p0 = np.float64(p[least])
+    least = _least(p)
+    if least < 0:
+        fill(dx, np.nan)
+        return
     v0 = np.float64(v[least])
+    log_p0 = any_log(np.float64(p[least]))
+    exponent = alpha - 2.0
     total = 0.0
     dot = 0.0
-    for j in range(p.size):
-        if p[j] > 0:
-            r = (p0 / np.float64(p[j])) ** (alpha - 2.0)
-            total += r
-            if j != least:
-                dot += r * (np.float64(v[j]) - v0)
-    mean = dot / total
+    for start in range(0, p.size, BLOCK):
+        q = block_at(p, start)
+        if p.size <= BLOCK or not vacant(q):
+            s0, s1 = _steep_moments(q, block_at(v, start), v0, log_p0, exponent)
+            total += s0
+            dot += s1
     rest = 0.0
-    for j in range(p.size):
-        dx[j] = T(0)
-        if p[j] > 0 and j != least:
-            gap = (np.float64(v[j]) - v0) - mean
-            if gap != 0.0:
-                g = np.float64(p[j]) ** (2.0 - alpha) * gap
-                rest += g
-                dx[j] = T(g)
+    for start in range(0, p.size, BLOCK):
+        q = block_at(p, start)
+        part = block_at(dx, start)
+        if p.size > BLOCK and vacant(q):
+            fill(part, T(0))
+        else:
+            cotangent = block_at(v, start)
+            rest += _steep_products(
+                q, cotangent, v0, dot / total, exponent, np.int64(least - start), part
+            )
     dx[least] = T(-rest)
