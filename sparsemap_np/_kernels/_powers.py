@@ -7,7 +7,7 @@ polynomial. Only for the arguments named; nothing here looks at NaN.
 
 import numpy as np
 
-from sparsemap_np._kernels._compile import by_exponent, by_type, element
+from sparsemap_np._kernels._compile import by_exponent, by_type, element, polynomial
 
 _LN2 = 0.6931471805599453
 
