@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.optimize import Bounds, OptimizeResult, minimize
 
 from sparsemap_np.linear_model._solution import Solution
+from sparsemap_np.linear_model._whitening import Whitening
 
 # As LogisticRegression: a decrease of so many epsilons (relative) is mostly rounding.
 _ROUNDING = 64
@@ -16,37 +17,70 @@ _EPS = float(np.finfo(np.float64).eps)
 _MAX_LINE_SEARCH = 50
 
 
+@dataclass(frozen=True)
+class _Run:
+    """What stays the same during a minimisation."""
+
+    report: Any
+    tol: float
+    lower: np.ndarray | None
+    whitening: Whitening | None
+
+
 class _Trace:
     """The objective as SciPy calls it: remembers its last point, counts iterations.
 
     SciPy reports neither gradient nor value with an iteration; the point that it accepts is
-    always the last one that it evaluated.
+    always the last one that it evaluated. What SciPy sees may be other coordinates, relative to
+    where it starts; all that is remembered is the model's own.
     """
 
-    def __init__(self, problem: Any, report: Any, lower: np.ndarray | None) -> None:
+    def __init__(self, problem: Any, w0: np.ndarray, run: _Run) -> None:
         self._problem = problem
-        self._report = report
-        self._lower = lower
+        self.run = run
+        self._w0 = w0
+        self._x = np.empty(0)
         self.n_iter = 0
         self.w = self.gradient = np.empty(0)
         self.value = np.inf
 
-    def __call__(self, w: np.ndarray) -> tuple[float, np.ndarray]:
-        self.value, self.gradient = self._problem.value_and_gradient(w)
-        self.w = w.copy()
-        return self.value, self.gradient
+    @property
+    def start(self) -> np.ndarray:
+        """Where SciPy is to start, in its coordinates."""
+        return self._w0 if self.run.whitening is None else np.zeros_like(self._w0)
+
+    def evaluate(self, x: np.ndarray) -> None:
+        """Go to a point, unless it is where we are."""
+        if np.array_equal(self._x, x):
+            return
+        whitening = self.run.whitening
+        self._x = x.copy()
+        self.w = self._x if whitening is None else self._w0 + whitening.weights(x)
+        self.value, self.gradient = self._problem.value_and_gradient(self.w)
+
+    def __call__(self, x: np.ndarray) -> tuple[float, np.ndarray]:
+        self.evaluate(x)
+        return self.value, self._seen(self.gradient)
+
+    def _seen(self, gradient: np.ndarray) -> np.ndarray:
+        whitening = self.run.whitening
+        return gradient if whitening is None else whitening.gradient(gradient)
 
     def slope(self) -> float:
         """Largest entry of the gradient, less what points out of the bounds."""
         g = self.gradient
-        if self._lower is not None:
-            g = np.minimum(self.w - self._lower, g)
+        if self.run.lower is not None:
+            g = np.minimum(self.w - self.run.lower, g)
         return float(np.max(np.abs(g), initial=0.0))
 
     def iteration(self, intermediate_result: OptimizeResult) -> None:
         """SciPy's callback; the argument's name selects the newer of its two protocols."""
         self.n_iter += 1
-        if self._report.iteration(self.n_iter, self.w, self.value, self.slope()):
+        slope = self.slope()
+        # SciPy tests the gradient too, but in its own coordinates.
+        if self.run.report.iteration(self.n_iter, self.w, self.value, slope) or (
+            slope <= self.run.tol
+        ):
             raise StopIteration
 
     def solution(self, message: str) -> Solution:
@@ -67,16 +101,18 @@ class _Differences(_Trace):
     """
 
     def __init__(self, earlier: _Trace) -> None:
-        super().__init__(earlier._problem, earlier._report, earlier._lower)
+        super().__init__(earlier._problem, earlier.w, earlier.run)
         self.n_iter = earlier.n_iter
+        self._x, self.w = self.start, earlier.w
+        self.value, self.gradient = earlier.value, earlier.gradient
         self._from = (earlier.w, earlier.gradient, 0.0)
         self._difference = 0.0
 
-    def __call__(self, w: np.ndarray) -> tuple[float, np.ndarray]:
-        super().__call__(w)
+    def __call__(self, x: np.ndarray) -> tuple[float, np.ndarray]:
+        self.evaluate(x)
         start, slope, before = self._from
         self._difference = before + 0.5 * float((slope + self.gradient) @ (self.w - start))
-        return self._difference, self.gradient
+        return self._difference, self._seen(self.gradient)
 
     def iteration(self, intermediate_result: OptimizeResult) -> None:
         self._from = (self.w, self.gradient, self._difference)
@@ -91,6 +127,7 @@ def minimize_lbfgs(
     max_iter: int,
     report: Any,
     lower: np.ndarray | None = None,
+    whitening: Whitening | None = None,
 ) -> Solution:
     """Minimise by L-BFGS-B.
 
@@ -108,24 +145,27 @@ def minimize_lbfgs(
         Told of each iteration.
     lower : ndarray or None
         Lower bounds.
+    whitening : Whitening or None
+        Coordinates to work in; not together with bounds.
 
     Returns
     -------
     Solution
         Where it stopped, for whatever reason.
     """
-    trace = _Trace(problem, report, lower)
+    trace = _Trace(problem, w0, _Run(report, tol, lower, whitening))
+    trace.evaluate(trace.start)
     if max_iter == 0:
-        trace(w0)
         return trace.solution("no iteration allowed")
-    bounds = None if lower is None else Bounds(lower, np.inf)
-    message = _run(trace, w0, bounds, ftol=_ROUNDING * _EPS, tol=tol, max_iter=max_iter)
+    if trace.slope() <= tol:
+        return trace.solution("the gradient is small enough")
+    message = _minimize(trace, ftol=_ROUNDING * _EPS, max_iter=max_iter)
     first = trace.solution(message)
     if first.slope <= tol or trace.n_iter >= max_iter or report.stopped:
         return first
     # The values have no digits left, but the gradient is not yet what was asked for.
     finer = _Differences(trace)
-    message = _run(finer, first.w, bounds, ftol=0.0, tol=tol, max_iter=max_iter - trace.n_iter)
+    message = _minimize(finer, ftol=0.0, max_iter=max_iter - trace.n_iter)
     second = finer.solution(message)
     rounding = _ROUNDING * float(np.finfo(problem.dtype).eps)
     risen = second.value > first.value + rounding * max(1.0, abs(first.value))
@@ -134,25 +174,23 @@ def minimize_lbfgs(
     return second
 
 
-def _run(
-    trace: _Trace, w0: np.ndarray, bounds: Bounds | None, *, ftol: float, tol: float, max_iter: int
-) -> str:
+def _minimize(trace: _Trace, *, ftol: float, max_iter: int) -> str:
+    lower = trace.run.lower
     result = minimize(
         trace,
-        w0,
+        trace.start,
         method="L-BFGS-B",
         jac=True,
-        bounds=bounds,
+        bounds=None if lower is None else Bounds(lower, np.inf),
         callback=trace.iteration,
         options={
             "maxiter": max_iter,
             "maxfun": max_iter * (_MAX_LINE_SEARCH + 1),
             "maxls": _MAX_LINE_SEARCH,
-            "gtol": tol,
+            "gtol": 0.0,
             "ftol": ftol,
         },
     )
-    if trace.w.size != result.x.size or not np.array_equal(trace.w, result.x):
-        # After a failed line search SciPy goes back to an earlier point.
-        trace(result.x)
+    # After a failed line search SciPy goes back to an earlier point.
+    trace.evaluate(result.x)
     return str(result.message)

@@ -98,7 +98,9 @@ class LinearObjective:
         self.layout = layout
         self.l2 = l2
         self.dtype = X.dtype
-        self._data_bytes = (X.data if sp.issparse(X) else X).nbytes
+        values = X.data if sp.issparse(X) else X
+        self.n_values = values.size
+        self._data_bytes = values.nbytes
         n_samples = X.shape[0]
         self.total_weight = float(n_samples)
         if sample_weight is not None:

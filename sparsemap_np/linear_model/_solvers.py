@@ -18,6 +18,7 @@ from sparsemap_np.linear_model._lbfgs import minimize_lbfgs
 from sparsemap_np.linear_model._newton import minimize_newton
 from sparsemap_np.linear_model._objective import LinearObjective
 from sparsemap_np.linear_model._solution import Solution
+from sparsemap_np.linear_model._whitening import can_whiten, whitening
 
 
 class Report(Protocol):
@@ -42,15 +43,18 @@ class Solver:
         The function.
     bounds : bool
         Whether it keeps bounds, which the L1 penalty needs.
+    whitens : bool
+        Whether it is fast in coordinates that suit it, and slow in others.
     """
 
     minimize: Callable[..., Solution]
     bounds: bool
+    whitens: bool
 
 
 SOLVERS = {
-    "lbfgs": Solver(minimize_lbfgs, bounds=True),
-    "newton": Solver(minimize_newton, bounds=False),
+    "lbfgs": Solver(minimize_lbfgs, bounds=True, whitens=True),
+    "newton": Solver(minimize_newton, bounds=False, whitens=False),
 }
 
 AUTO = "auto"
@@ -76,7 +80,9 @@ def choose(objective: LinearObjective, l1: float) -> str:
     str
         A key of `SOLVERS`.
     """
-    return "newton" if l1 == 0 and objective.loss.jacobian is not None else "lbfgs"
+    if l1 != 0 or objective.loss.jacobian is None or can_whiten(objective):
+        return "lbfgs"
+    return "newton"
 
 
 class SplitPenalty:
@@ -220,7 +226,10 @@ def solve(
     solver = SOLVERS[name]
     report.begin(w0)
     if l1 == 0:
-        solution = solver.minimize(objective, w0, tol=tol, max_iter=max_iter, report=report)
+        options = {"whitening": whitening(objective)} if solver.whitens else {}
+        solution = solver.minimize(
+            objective, w0, tol=tol, max_iter=max_iter, report=report, **options
+        )
         w = solution.w
     elif not solver.bounds:
         able = sorted(other for other, entry in SOLVERS.items() if entry.bounds)
