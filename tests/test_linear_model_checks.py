@@ -42,6 +42,7 @@ print("done")
         "FenchelYoungClassifierCV([0.01, 0.1], [1.0, 2.0], solver='newton', cv=3)",
         "KSubsetsClassifier()",
         "KSubsetsClassifier(budget='mean')",
+        "EntmaxCalibrator(SparsemaxClassifier())",
     ],
 )
 def test_check_estimator(estimator):

@@ -98,7 +98,8 @@ class LinearObjective:
         self.layout = layout
         self.l2 = l2
         self.dtype = X.dtype
-        values = X.data if sp.issparse(X) else X
+        self.is_sparse = sp.issparse(X)
+        values = X.data if self.is_sparse else X
         self.n_values = values.size
         self._data_bytes = values.nbytes
         n_samples = X.shape[0]
@@ -125,7 +126,7 @@ class LinearObjective:
             )
             for start, stop in pairwise(bounds)
         ]
-        self._feature_major = sp.issparse(X)
+        self._feature_major = self.is_sparse
         self._kept_rooms: dict[np.dtype, list[tuple[np.ndarray, np.ndarray]]] = {}
 
     @property

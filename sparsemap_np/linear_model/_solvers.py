@@ -64,9 +64,9 @@ AUTO = "auto"
 def choose(objective: LinearObjective, l1: float) -> str:
     """Choose the solver that is expected to be the fastest.
 
-    Newton's steps need a Jacobian and a smooth penalty. On thousands of rows and more they take a
-    fraction of the time of L-BFGS; on small data, such as scikit-learn's digits, the two are
-    within a third of each other, either way (`benchmarks/fit.py`).
+    Whitened, L-BFGS takes some twenty iterations, each of them one pass over the data, and nothing
+    that was measured is faster (`benchmarks/fit.py`). Sparse data with too many features for that
+    are where Newton's steps, which need a Jacobian and a smooth penalty, take fewer passes.
 
     Parameters
     ----------
@@ -80,9 +80,8 @@ def choose(objective: LinearObjective, l1: float) -> str:
     str
         A key of `SOLVERS`.
     """
-    if l1 != 0 or objective.loss.jacobian is None or can_whiten(objective):
-        return "lbfgs"
-    return "newton"
+    smooth = l1 == 0 and objective.loss.jacobian is not None
+    return "newton" if smooth and objective.is_sparse and not can_whiten(objective) else "lbfgs"
 
 
 class SplitPenalty:
