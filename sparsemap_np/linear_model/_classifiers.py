@@ -53,12 +53,14 @@ class FenchelYoungClassifier(BaseFenchelYoungClassifier):
         Weights ``{label: weight}``, multiplied into the sample weights. "balanced" gives each
         class the same total. A distribution has the mean weight of its classes.
     solver : {"auto", "lbfgs", "newton"}, default="auto"
-        "newton", a semismooth Newton method with conjugate gradients, needs few passes over the
-        data and reaches a small `tol` in a handful of iterations: take it for many samples,
-        features or classes. It needs `l1_ratio=0` and a mapping with a derivative (not alpha =
-        inf, nor alpha = 1 for "normmax"). "lbfgs" is SciPy's L-BFGS-B; its many iterations are
-        cheap on data as small as a few thousand samples of ten classes. An L1 share is handled by
-        bounds on twice as many weights. "auto" takes "newton" where it can, else "lbfgs".
+        "lbfgs" is SciPy's L-BFGS-B in coordinates in which the data are uncorrelated, as far as
+        there are few enough features for that (up to 100 a class, 2000 in all, and their square at
+        most the number of values): it then takes some twenty or thirty iterations, each of them
+        one pass over the data. An L1 share is handled by bounds on twice as many weights, in the
+        given coordinates: scale the features. "newton", a semismooth Newton method with conjugate
+        gradients, needs `l1_ratio=0` and a mapping with a derivative (not alpha = inf, nor alpha =
+        1 for "normmax"); it reaches a small `tol` in a handful of iterations, and is meant for
+        sparse data with many thousands of features. "auto" takes "newton" for those, else "lbfgs".
     max_iter : int, default=100
         Most iterations of the solver.
     warm_start : bool, default=False
