@@ -70,7 +70,7 @@ def _rough_normaliser(m, s, b, exponent):
 
 @scalar
 def _bound(x, top, b, w):
-    """A number that is no more than the threshold. Leaves the parts' maxima in w."""
+    """A score, or less, that is surely not in the support. Leaves the parts' maxima in w."""
     T = type(x[0])
     slack = 5e-7 if x.itemsize == 4 else 1e-15
     _parts(x, w)
