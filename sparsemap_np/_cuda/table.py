@@ -39,7 +39,7 @@ MAPPINGS = (
     DeviceMapping("entmax15", _entmax15.make, _slopes.entmax15_vjp),
     DeviceMapping("softmax", _dense.softmax),
     DeviceMapping("argmax", _dense.argmax),
-    DeviceMapping("entmax", _tsallis.make, also=("dense",)),
+    DeviceMapping("entmax", _tsallis.make, also=("dense", "powers")),
     DeviceMapping("steep", _steep.make),
     DeviceMapping("family", _entmax.make),
     DeviceMapping(
