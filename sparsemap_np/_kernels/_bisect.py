@@ -3,7 +3,7 @@
 import numpy as np
 
 from sparsemap_np._kernels._argmax import argmax_row
-from sparsemap_np._kernels._budget import budget_row
+from sparsemap_np._kernels._budget import budget_row, finite_range
 from sparsemap_np._kernels._compile import scalar
 from sparsemap_np._kernels._dense import any_power_of
 from sparsemap_np._kernels._scan import block_count, scan, special_row
@@ -94,14 +94,10 @@ def normmax_bisect_row(x, alpha, n_iter, normalise, work, p):
 @scalar
 def budget_bisect_row(x, budget, n_iter, normalise, work, p):
     d = x.size
-    lo = np.inf
-    hi = -np.inf
-    for j in range(d):
-        if not np.isfinite(x[j]):  # nothing to bisect between: such rows have closed answers
-            return budget_row(x, budget, n_iter, work, p)
-        lo = min(lo, np.float64(x[j]))
-        hi = max(hi, np.float64(x[j]))
-    lo -= 1.0
+    (lowest, hi, finite, _), _ = finite_range(x)
+    if finite < d:  # nothing to bisect between: such rows have closed answers
+        return budget_row(x, budget, n_iter, work, p)
+    lo = lowest - 1.0
     tau = lo
     for _ in range(n_iter):
         tau = 0.5 * lo + 0.5 * hi

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from sparsemap_np._kernels._compile import element, fast, scalar
-from sparsemap_np._kernels._scan import BLOCK, block_at, fill, largest, plain_sum, smallest
+from sparsemap_np._kernels._scan import BLOCK, block_at, fill, largest, smallest, sum_of_blocks
 from sparsemap_np._kernels._twosum import split_sum
 
 
@@ -124,7 +124,7 @@ def _offset(x, budget, ref, lo, hi):
 
 
 @scalar
-def _finite_range(x):
+def _slow_range(x):
     """Lowest and highest finite score, how many there are, and the number of +inf.
 
     NaN for the lowest if there is a NaN.
@@ -146,14 +146,12 @@ def _finite_range(x):
 
 
 @scalar
-def _range(x):
-    """``_finite_range``, quickly where all scores are finite, and their mean (0 where unknown)."""
-    total = 0.0
-    for start in range(0, x.size, BLOCK):
-        total += np.float64(plain_sum(block_at(x, start)))
+def finite_range(x):
+    """``_slow_range``, quickly where all scores are finite, and their mean (0 where unknown)."""
+    total = sum_of_blocks(x)
     if np.isfinite(total):
         return (np.float64(smallest(x)), np.float64(largest(x)), x.size, 0), total / x.size
-    return _finite_range(x), 0.0
+    return _slow_range(x), 0.0
 
 
 @scalar
@@ -161,7 +159,7 @@ def budget_row(x, budget, n_iter, work, p):
     """Probabilities of any row; returns (ref, lift): p = clip((x - ref) + lift, 0, 1)."""
     T = type(p[0])
     d = x.size
-    (lowest, highest, usable, infinite), mean = _range(x)
+    (lowest, highest, usable, infinite), mean = finite_range(x)
     if lowest != lowest:
         fill(p, np.nan)
         return np.nan, np.nan

@@ -44,7 +44,8 @@ INLINE = {"fastmath": False, "forceinline": True, **UNWRAPPED}
 element = numba.njit(**INLINE)
 """The formula of one element, always part of the loop around it: a call would not vectorise."""
 
-polynomial = numba.njit(fastmath={"contract"}, forceinline=True, **UNWRAPPED)
+_FUSED = {**INLINE, "fastmath": {"contract"}}
+polynomial = numba.njit(**_FUSED)
 """An ``element`` whose products and sums may be fused."""
 
 sums = numba.njit(fastmath={"reassoc", "nsz", "contract"}, forceinline=False, **UNWRAPPED)
@@ -67,8 +68,7 @@ def by_type(narrow: Callable, wide: Callable) -> Callable:
     def choose(x):  # without a compiler
         return narrow(x) if getattr(x, "dtype", None) == np.float32 else wide(x)
 
-    options = {**UNWRAPPED, "fastmath": {"contract"}, "forceinline": True}
-    overload(choose, jit_options=options)(
+    overload(choose, jit_options=_FUSED)(
         lambda x: narrow if getattr(x, "dtype", x) == types.float32 else wide
     )
     return choose
@@ -80,8 +80,7 @@ def by_exponent(real: Callable, whole: Callable) -> Callable:
     def choose(v, rest, exponent):  # without a compiler
         return (whole if isinstance(exponent, Integral) else real)(v, rest, exponent)
 
-    options = {**UNWRAPPED, "fastmath": {"contract"}, "forceinline": True}
-    overload(choose, jit_options=options)(
+    overload(choose, jit_options=_FUSED)(
         lambda v, rest, exponent: whole if isinstance(exponent, types.Integer) else real
     )
     return choose
@@ -187,7 +186,7 @@ class KernelCache(_Cache):
                 os.unlink(temporary)
 
 
-def _rename(function: Callable, name: str) -> Callable:
+def renamed(function: Callable, name: str) -> Callable:
     """Give a function made in a factory a name of its own.
 
     Machine code is linked by qualified name and argument types. Two products of one factory have
@@ -200,7 +199,7 @@ def _rename(function: Callable, name: str) -> Callable:
 
 def row_function(name: str, options: Callable = scalar) -> Callable:
     """A ``scalar``, or other, that a factory makes, under a ``name`` unique in its module."""
-    return lambda function: options(_rename(function, name.replace(".", "_")))
+    return lambda function: options(renamed(function, name.replace(".", "_")))
 
 
 def kernel(name: str) -> Callable:
@@ -208,7 +207,7 @@ def kernel(name: str) -> Callable:
 
     def decorate(function: Callable) -> Callable:
         options = {"fastmath": False, "forceinline": False, "no_cfunc_wrapper": True, **OPTIONS}
-        dispatcher = numba.njit(**options)(_rename(function, name.replace(".", "_")))
+        dispatcher = numba.njit(**options)(renamed(function, name.replace(".", "_")))
         if hasattr(dispatcher, "_cache"):  # not so under NUMBA_DISABLE_JIT
             folder = cache_folder()
             dispatcher._cache = NullCache() if folder is None else KernelCache(name, folder)

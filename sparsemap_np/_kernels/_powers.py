@@ -154,6 +154,15 @@ def expm1_of_negative(x):
 
 
 @polynomial
+def _quick_parts(u):
+    """A normal float32 u > 0 as 2^e (1 + r), 1 + r between sqrt(1/2) and sqrt(2): e and r."""
+    bits = np.float32(u).view(np.int32)
+    e = np.int32(np.int32(bits - np.int32(0x3F3504F3)) >> np.int32(23))
+    m = np.int32(bits - np.int32(e << np.int32(23))).view(np.float32)
+    return np.float32(e), m - np.float32(1)
+
+
+@polynomial
 def _quick_log2(r):
     """``log2(1 + r)`` in float32 for 1 + r between sqrt(1/2) and sqrt(2)."""
     T = np.float32
@@ -217,13 +226,9 @@ def _quick_power_real(v, rest, exponent):
     v = v if inside else T(0)
     u = np.float32(T(1) + v)
     inverse = T(1) / u
-    bits = u.view(np.int32)
-    # Counted from sqrt(1/2), so that the fraction lies around 1.
-    e = np.int32(np.int32(bits - np.int32(0x3F3504F3)) >> np.int32(23))
-    m = np.int32(bits - np.int32(e << np.int32(23))).view(np.float32)
-    r = m - T(1)
+    e, r = _quick_parts(u)
     lost = (v - (u - T(1))) * inverse
-    q = _quick_exp2(((_quick_log2(r) + lost * T(1.44269504)) + T(e)) * np.float32(exponent))
+    q = _quick_exp2(((_quick_log2(r) + lost * T(1.44269504)) + e) * np.float32(exponent))
     q = q if inside else T(0)
     return q, q * inverse
 
@@ -246,11 +251,8 @@ Half the work; as small an error for an exponent that is large because v is smal
 @polynomial
 def quick_root(u, exponent):
     """``u^exponent`` for a normal float32 u > 0 and an exponent in (0, 1), to about 5e-6."""
-    T = np.float32
-    bits = np.float32(u).view(np.int32)
-    e = np.int32(np.int32(bits - np.int32(0x3F3504F3)) >> np.int32(23))
-    m = np.int32(bits - np.int32(e << np.int32(23))).view(np.float32)
-    return _quick_exp2((_quick_log2(m - T(1)) + T(e)) * exponent)
+    e, r = _quick_parts(u)
+    return _quick_exp2((_quick_log2(r) + e) * exponent)
 
 
 @polynomial

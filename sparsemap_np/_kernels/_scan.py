@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sparsemap_np._kernels._compile import by_type, scalar, sums
+from sparsemap_np._kernels._compile import by_type, renamed, scalar, sums
 from sparsemap_np._kernels._views import stretch
 
 BLOCK = 128
@@ -20,56 +20,43 @@ STRIP = 16
 # of a float, with all but the sign flipped where it is negative, are ordered as the floats are.
 
 
-def _largest_wide(x):
-    sign = np.int64(0x7FFFFFFFFFFFFFFF)
-    m = np.int64(-0x8000000000000000)
-    for j in range(x.size):
-        bits = np.float64(x[j]).view(np.int64)
-        key = np.int64(bits ^ np.int64(np.int64(bits >> np.int64(63)) & sign))
-        m = key if key > m else m
-    return np.int64(m ^ np.int64(np.int64(m >> np.int64(63)) & sign)).view(np.float64)
+def _extreme(name, flip):
+    """Largest element, or smallest, if all bits of the keys are flipped (-1)."""
+
+    def wide(x):
+        sign = np.int64(0x7FFFFFFFFFFFFFFF)
+        turn = np.int64(flip)
+        m = np.int64(-0x8000000000000000)
+        for j in range(x.size):
+            bits = np.float64(x[j]).view(np.int64)
+            key = np.int64(bits ^ np.int64(np.int64(bits >> np.int64(63)) & sign) ^ turn)
+            m = key if key > m else m
+        m = np.int64(m ^ turn)
+        return np.int64(m ^ np.int64(np.int64(m >> np.int64(63)) & sign)).view(np.float64)
+
+    def narrow(x):
+        sign = np.int32(0x7FFFFFFF)
+        turn = np.int32(flip)
+        m = np.int32(-0x80000000)
+        for j in range(x.size):
+            bits = np.float32(x[j]).view(np.int32)
+            key = np.int32(bits ^ np.int32(np.int32(bits >> np.int32(31)) & sign) ^ turn)
+            m = key if key > m else m
+        m = np.int32(m ^ turn)
+        return np.int32(m ^ np.int32(np.int32(m >> np.int32(31)) & sign)).view(np.float32)
+
+    return by_type(renamed(narrow, f"{name}_narrow"), renamed(wide, f"{name}_wide"))
 
 
-def _smallest_wide(x):
-    sign = np.int64(0x7FFFFFFFFFFFFFFF)
-    m = sign
-    for j in range(x.size):
-        bits = np.float64(x[j]).view(np.int64)
-        key = np.int64(bits ^ np.int64(np.int64(bits >> np.int64(63)) & sign))
-        m = key if key < m else m
-    return np.int64(m ^ np.int64(np.int64(m >> np.int64(63)) & sign)).view(np.float64)
-
-
-def _largest_narrow(x):
-    sign = np.int32(0x7FFFFFFF)
-    m = np.int32(-0x80000000)
-    for j in range(x.size):
-        bits = np.float32(x[j]).view(np.int32)
-        key = np.int32(bits ^ np.int32(np.int32(bits >> np.int32(31)) & sign))
-        m = key if key > m else m
-    return np.int32(m ^ np.int32(np.int32(m >> np.int32(31)) & sign)).view(np.float32)
-
-
-def _smallest_narrow(x):
-    sign = np.int32(0x7FFFFFFF)
-    m = sign
-    for j in range(x.size):
-        bits = np.float32(x[j]).view(np.int32)
-        key = np.int32(bits ^ np.int32(np.int32(bits >> np.int32(31)) & sign))
-        m = key if key < m else m
-    return np.int32(m ^ np.int32(np.int32(m >> np.int32(31)) & sign)).view(np.float32)
-
-
-largest = by_type(_largest_narrow, _largest_wide)
+largest = _extreme("largest", 0)
 """Largest element of an array without NaN."""
 
-smallest = by_type(_smallest_narrow, _smallest_wide)
+smallest = _extreme("smallest", -1)
 """Smallest element of an array without NaN."""
 
 
 @sums
-def plain_sum(x):
-    """Sum in the precision of x, in any order."""
+def _sum(x):
     total = type(x[0])(0)
     for j in range(x.size):
         total += x[j]
@@ -119,12 +106,21 @@ def scan(x, bmax):
     for b in range(bmax.size):
         block = block_of(x, b)
         # A finite sum vouches for the block; one that is not may have overflowed, or met -inf.
-        if not np.isfinite(plain_sum(block)) and _count_nan(block) > 0:
+        if not np.isfinite(_sum(block)) and _count_nan(block) > 0:
             return np.nan
         top = largest(block)
         bmax[b] = top
         m = max(m, np.float64(top))
     return m
+
+
+@scalar
+def sum_of_blocks(x):
+    """Sum in float64 of the blocks' sums; finite only if all scores are."""
+    total = 0.0
+    for start in range(0, x.size, BLOCK):
+        total += np.float64(_sum(block_at(x, start)))
+    return total
 
 
 @sums
@@ -143,7 +139,7 @@ def _sum_unmasked(x):
 @scalar
 def vacant(p):
     """Whether a stretch of probabilities holds neither support nor NaN."""
-    return plain_sum(p) == 0
+    return _sum(p) == 0
 
 
 @scalar
@@ -152,10 +148,8 @@ def mean_below(x, top):
 
     -inf where the mean is unknown.
     """
-    total = 0.0
+    total = sum_of_blocks(x)
     count = np.float64(x.size)
-    for start in range(0, x.size, BLOCK):
-        total += np.float64(plain_sum(block_at(x, start)))
     if not np.isfinite(total):
         total = 0.0
         count = 0.0

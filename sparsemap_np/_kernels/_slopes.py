@@ -192,6 +192,7 @@ def _steep_row(p, v, alpha, dx):
             s0, s1 = _steep_moments(q, block_at(v, start), v0, log_p0, exponent)
             total += s0
             dot += s1
+    mean = dot / total
     rest = 0.0
     for start in range(0, p.size, BLOCK):
         q = block_at(p, start)
@@ -200,7 +201,6 @@ def _steep_row(p, v, alpha, dx):
             fill(part, T(0))
         else:
             cotangent = block_at(v, start)
-            rest += _steep_products(
-                q, cotangent, v0, dot / total, exponent, np.int64(least - start), part
-            )
+            place = np.int64(least - start)
+            rest += _steep_products(q, cotangent, v0, mean, exponent, place, part)
     dx[least] = T(-rest)

@@ -125,6 +125,13 @@ def quick_base_root(q, exponent):
 
 
 @element
+def doubtful(f):
+    """Whether F from quick powers cannot tell if it is below 1."""
+    T = type(f)
+    return (abs(f - T(1)) <= T(2e-5) * (f + T(1))) | (f >= T(1e19))
+
+
+@element
 def base_and_place(x, low, b, yb):
     """``b (x - low) + y^b`` in the type of y^b where x > low, else 1; and whether it is so."""
     gap = x - low
@@ -232,7 +239,7 @@ def _lowest_supported(x, top, b, bound, bmax, tail):
         if s == hi:
             return hi, f_hi
         f, _ = _quick_sums(x, bmax, s, b, zero, np.float32(1.0 / b), tail)
-        if abs(f - 1.0) <= 2e-5 * (f + 1.0) or f > 1e19:
+        if doubtful(f):
             f, _ = _exact_sums(x, bmax, s, b, zero, T(1.0 / b), tail)
         if f < 1.0:
             hi = s

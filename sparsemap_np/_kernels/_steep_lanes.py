@@ -10,7 +10,7 @@ from sparsemap_np._kernels._compile import fast, row_function, scalar, sums
 from sparsemap_np._kernels._lanes import column, first_state
 from sparsemap_np._kernels._powers import root_of
 from sparsemap_np._kernels._scan import fill
-from sparsemap_np._kernels._steep import base_and_place, quick_base_root
+from sparsemap_np._kernels._steep import base_and_place, doubtful, quick_base_root
 
 
 @scalar
@@ -55,12 +55,11 @@ _exact_terms = _terms("exact_terms", root_of, _same)
 
 @sums
 def _doubts(f, going):
-    """In how many lanes a quick power cannot tell whether F is below 1."""
+    """In how many lanes that go on quick powers cannot tell whether F is below 1."""
     T = type(f[0])
     count = T(0)
     for r in range(f.size):
-        doubt = (going[r] > T(0)) & (abs(f[r] - T(1)) <= T(2e-5) * (f[r] + T(1)))
-        count += T(1) if doubt | (f[r] >= T(1e19)) else T(0)
+        count += T(1) if (going[r] > T(0)) & doubtful(f[r]) else T(0)
     return count
 
 
@@ -80,10 +79,8 @@ def _decide(s, f, going, low, f_low):
 
 @scalar
 def _settle(f, exact):
-    T = type(f[0])
     for r in range(f.size):
-        doubt = (abs(f[r] - T(1)) <= T(2e-5) * (f[r] + T(1))) | (f[r] >= T(1e19))
-        f[r] = exact[r] if doubt else f[r]
+        f[r] = exact[r] if doubtful(f[r]) else f[r]
 
 
 @scalar

@@ -40,7 +40,6 @@ class Whitening:
 
     def __init__(self, factor: np.ndarray) -> None:
         self._factor = factor
-        self._transposed = np.ascontiguousarray(factor.T)
 
     def weights(self, z: np.ndarray) -> np.ndarray:
         """Parameters of the model.
@@ -70,7 +69,7 @@ class Whitening:
         ndarray of shape (n_parameters,)
             The same slope in other words.
         """
-        return _times(self._transposed, g)
+        return _times(self._factor.T, g)
 
 
 def _times(factor: np.ndarray, w: np.ndarray) -> np.ndarray:
@@ -132,7 +131,7 @@ def whitening(objective: LinearObjective) -> Whitening | None:
     except LinAlgError:
         return Whitening(scale)
     inverse = solve_triangular(lower, np.diag(scale), lower=True, check_finite=False)
-    return Whitening(np.ascontiguousarray(inverse.T))
+    return Whitening(inverse.T)
 
 
 def _moments(objective: LinearObjective, full: bool) -> np.ndarray:
