@@ -8,7 +8,7 @@ suit (infinities, NaN, scores that are whole units apart, nothing to share) go o
 import numpy as np
 
 from sparsemap_np._kernels._budget import budget_row
-from sparsemap_np._kernels._compile import element, fast, scalar
+from sparsemap_np._kernels._compile import element, fast, referring, scalar
 from sparsemap_np._kernels._lanes import LANES
 from sparsemap_np._kernels._views import stretch
 
@@ -148,7 +148,7 @@ def _solve(wide, d, m):
         _lane_write(stretch(wide, j * LANES, m), tau, step)
 
 
-@scalar
+@referring
 def budget_rows(X, index, n, par, n_iter, work, P, place, refs, lifts):
     """Like ``rows_in_turn`` of ``budget_row``, for up to ``LANES`` short rows."""
     d = X.shape[1]

@@ -34,7 +34,11 @@ OPTIONS = {"error_model": "numpy", "nogil": True}
 
 # Only kernels are called from Python; for what they call, the code to take Python's arguments and
 # C's would cost a fifth of the compilation.
-UNWRAPPED = {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+_COUNTED = {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+# Kernels own their arrays and outlive all that they call. There Numba would count references to
+# arrays up and down again, dozens of times in a row of scores: a fourth of a short row's time.
+UNWRAPPED = {**_COUNTED, "_nrt": False}
 
 # Every option is said outright: what a function leaves unsaid it inherits from whoever compiles it.
 scalar = numba.njit(fastmath=False, forceinline=False, **UNWRAPPED)
@@ -43,6 +47,10 @@ scalar = numba.njit(fastmath=False, forceinline=False, **UNWRAPPED)
 INLINE = {"fastmath": False, "forceinline": True, **UNWRAPPED}
 element = numba.njit(**INLINE)
 """The formula of one element, always part of the loop around it: a call would not vectorise."""
+
+REFERRING = {**_COUNTED, "fastmath": False, "forceinline": True, "_nrt": True}
+referring = numba.njit(**REFERRING)
+"""What returns a piece of an array, or makes one: Numba wants references counted there."""
 
 _FUSED = {**INLINE, "fastmath": {"contract"}}
 polynomial = numba.njit(**_FUSED)

@@ -8,7 +8,7 @@ go on, so that what it gets does not depend on its company.
 
 import numpy as np
 
-from sparsemap_np._kernels._compile import row_function, scalar, sums
+from sparsemap_np._kernels._compile import element, referring, row_function, scalar, sums
 from sparsemap_np._kernels._scan import special_row
 from sparsemap_np._kernels._views import stretch
 
@@ -28,7 +28,7 @@ def lanes_size(d):
     return (2 * d + _STATES) * LANES
 
 
-@scalar
+@referring
 def column(work, j, n):
     """Number j of each row, lane by lane: its scores first, then room for as many others."""
     return stretch(work, j * LANES, n)
@@ -44,7 +44,7 @@ def first_state(d):
     return 2 * d + _TAKEN
 
 
-@scalar
+@referring
 def narrow_column(narrow, d, j, n):
     """Like ``column``, as float32: ``narrow`` is a view of the scratch, however wide."""
     wide = narrow.size // lanes_size(d)
@@ -144,7 +144,7 @@ def lanes_rows(name, solve, raw=False):
 def rows_in_turn(name, row):
     """Solve rows one after another with a row function: what ``lanes_rows`` is for short rows."""
 
-    @row_function(f"{name}.in_turn")
+    @row_function(f"{name}.in_turn", element)
     def rows(X, index, n, par, n_iter, work, P, place, refs, lifts):
         d = X.shape[1]
         for r in range(n):

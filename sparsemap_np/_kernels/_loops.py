@@ -1,7 +1,8 @@
 """The loops over rows. Each takes row functions and becomes a kernel that is cached by name.
 
 Solvers come as a ``Plan``: one row after another, or many short ones side by side. All arrays are
-C-contiguous: X, P (n, d), ``par`` (n,) or, for one parameter for all rows, (1,).
+C-contiguous: X, P (n, d), ``par`` (n,) or, for one parameter for all rows, (1,). A kernel makes
+the scratch and hands it to its loop, where references to it are not counted.
 """
 
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsemap_np._kernels._centre import SHORT, WIDTH, room
-from sparsemap_np._kernels._compile import kernel, row_function, scalar, sums
+from sparsemap_np._kernels._compile import element, kernel, row_function, scalar, sums
 from sparsemap_np._kernels._lanes import LANES, lanes_size, rows_in_turn
 from sparsemap_np._kernels._lanes import SHORT as SHORT_SCORES
 from sparsemap_np._kernels._scan import block_count, fill, scan, special_row, work_size
@@ -31,7 +32,7 @@ def everything(par):
 def simplex_row(name, solve):
     """A row function for any row from a solver of rows whose maximum is finite."""
 
-    @row_function(f"{name}.row")
+    @row_function(f"{name}.row", element)
     def row(x, par, n_iter, work, p):
         blocks = block_count(x.size)
         bmax = stretch(work, 0, blocks)
@@ -90,12 +91,8 @@ def forward_loop(name, plan, serves):
     """``P[i] = map(X[i])`` for rows start to stop, leaving out rows that another solver serves."""
     rows, capacity, size = plan
 
-    @kernel(name)
-    def forward(X, par, P, start, stop):
-        work = np.empty(size(X.shape[1]), X.dtype)
-        index = np.empty(capacity, np.int64)
-        refs = np.empty(capacity)
-        lifts = np.empty(capacity)
+    @row_function(f"{name}.loop", element)
+    def loop(X, par, P, start, stop, work, index, refs, lifts):
         no_steps = np.int64(0)  # as a literal it would be a type of its own
         i = start
         while i < stop:
@@ -106,6 +103,14 @@ def forward_loop(name, plan, serves):
                     n += 1
                 i += 1
             rows(X, index, n, par, no_steps, work, P, index, refs, lifts)
+
+    @kernel(name)
+    def forward(X, par, P, start, stop):
+        work = np.empty(size(X.shape[1]), X.dtype)
+        index = np.empty(capacity, np.int64)
+        refs = np.empty(capacity)
+        lifts = np.empty(capacity)
+        loop(X, par, P, start, stop, work, index, refs, lifts)
 
     return forward
 
@@ -123,12 +128,18 @@ def normalised(name, bisect_row):
 def bisect_loop(name, row):
     """Like ``forward_loop`` for a row function that takes a number of plain bisection steps."""
 
-    @kernel(name)
-    def bisect(X, par, n_iter, normalise, P, start, stop):
-        scratch = np.empty(work_size(X.shape[1]), X.dtype)
+    @row_function(f"{name}.loop", element)
+    def loop(X, par, n_iter, normalise, P, start, stop, work):
+        d = X.shape[1]
         step = 1 if par.size > 1 else 0
         for i in range(start, stop):
-            row(X[i], par[i * step], n_iter, normalise, scratch, P[i])
+            x = stretch(X, i * d, d)
+            row(x, par[i * step], n_iter, normalise, work, stretch(P, i * d, d))
+
+    @kernel(name)
+    def bisect(X, par, n_iter, normalise, P, start, stop):
+        work = np.empty(work_size(X.shape[1]), X.dtype)
+        loop(X, par, n_iter, normalise, P, start, stop, work)
 
     return bisect
 
@@ -136,10 +147,9 @@ def bisect_loop(name, row):
 def vjp_loop(name, row, rows):
     """``dX[i] = J(P[i]) dP[i]``; short rows that share a parameter are handed over together."""
 
-    @kernel(name)
-    def vjp(dP, P, par, dX, start, stop):
+    @row_function(f"{name}.loop", element)
+    def loop(dP, P, par, dX, start, stop, work):
         d = P.shape[1]
-        work = np.empty(room(d), dX.dtype)
         step = 1 if par.size > 1 else 0
         height = WIDTH if par.size == 1 and d <= SHORT else 1
         for i in range(start, stop, height):
@@ -151,6 +161,11 @@ def vjp_loop(name, row, rows):
                 rows(p, v, par[i * step], d, work, dx)
             else:
                 row(p, v, par[i * step], work, dx)
+
+    @kernel(name)
+    def vjp(dP, P, par, dX, start, stop):
+        work = np.empty(room(P.shape[1]), dX.dtype)
+        loop(dP, P, par, dX, start, stop, work)
 
     return vjp
 
@@ -171,12 +186,10 @@ def dpar_loop(name, row):
 def jacobian_loop(name, row, rows):
     """``J[i]`` dense, a column at a time."""
 
-    @kernel(name)
-    def jacobian(P, par, J, start, stop):
+    @row_function(f"{name}.loop", element)
+    def loop(P, par, J, start, stop, work, unit):
         d = P.shape[1]
         step = 1 if par.size > 1 else 0
-        work = np.empty(room(d), P.dtype)
-        unit = np.zeros(d, P.dtype)
         for i in range(start, stop):
             p = stretch(P, i * d, d)
             for k in range(d):
@@ -187,6 +200,13 @@ def jacobian_loop(name, row, rows):
                 else:
                     row(p, unit, par[i * step], work, column)
                 unit[k] = 0
+
+    @kernel(name)
+    def jacobian(P, par, J, start, stop):
+        d = P.shape[1]
+        work = np.empty(room(d), P.dtype)
+        unit = np.zeros(d, P.dtype)
+        loop(P, par, J, start, stop, work, unit)
 
     return jacobian
 
@@ -235,16 +255,13 @@ def label_loss_loop(name, plan, loss, serves):
     """
     rows, capacity, size = plan
 
-    @kernel(name)
-    def label_loss(X, n_iter, labels, par, scales, losses, support, grad, start, stop):
+    @row_function(f"{name}.loop", element)
+    def loop(
+        X, n_iter, labels, par, scales, losses, support, grad, start, stop,
+        P, work, index, place, refs, lifts,
+    ):  # fmt: skip
         d = X.shape[1]
-        work = np.empty(size(d), X.dtype)
         wanted = grad.shape[0] == X.shape[0]
-        P = grad if wanted else np.empty((capacity, d), X.dtype)
-        index = np.empty(capacity, np.int64)
-        place = np.empty(capacity, np.int64)
-        refs = np.empty(capacity)
-        lifts = np.empty(capacity)
         step = 1 if par.size > 1 else 0
         sstep = 1 if scales.size > 1 else 0
         i = start
@@ -281,6 +298,20 @@ def label_loss_loop(name, plan, loss, serves):
                     p[t] = own * scale
                     if scale == 0.0:  # a weight of zero removes the row, NaN and all
                         fill(p, 0)
+
+    @kernel(name)
+    def label_loss(X, n_iter, labels, par, scales, losses, support, grad, start, stop):
+        d = X.shape[1]
+        work = np.empty(size(d), X.dtype)
+        P = grad if grad.shape[0] == X.shape[0] else np.empty((capacity, d), X.dtype)
+        index = np.empty(capacity, np.int64)
+        place = np.empty(capacity, np.int64)
+        refs = np.empty(capacity)
+        lifts = np.empty(capacity)
+        loop(
+            X, n_iter, labels, par, scales, losses, support, grad, start, stop,
+            P, work, index, place, refs, lifts,
+        )  # fmt: skip
 
     return label_loss
 
@@ -332,16 +363,13 @@ def soft_loss_loop(name, plan, loss, serves):
     """
     rows, capacity, size = plan
 
-    @kernel(name)
-    def soft_loss(X, n_iter, Y, totals, par, scales, losses, support, grad, start, stop):
+    @row_function(f"{name}.loop", element)
+    def loop(
+        X, n_iter, Y, totals, par, scales, losses, support, grad, start, stop,
+        P, work, index, place, refs, lifts,
+    ):  # fmt: skip
         d = X.shape[1]
-        work = np.empty(size(d), X.dtype)
         wanted = grad.shape[0] == X.shape[0]
-        P = grad if wanted else np.empty((capacity, d), X.dtype)
-        index = np.empty(capacity, np.int64)
-        place = np.empty(capacity, np.int64)
-        refs = np.empty(capacity)
-        lifts = np.empty(capacity)
         step = 1 if par.size > 1 else 0
         sstep = 1 if scales.size > 1 else 0
         tstep = 1 if totals.size > 1 else 0
@@ -376,6 +404,20 @@ def soft_loss_loop(name, plan, loss, serves):
                 support[k] = _subtract_and_count(p, y, scale, factor)
                 if factor == 0.0:
                     fill(p, 0)
+
+    @kernel(name)
+    def soft_loss(X, n_iter, Y, totals, par, scales, losses, support, grad, start, stop):
+        d = X.shape[1]
+        work = np.empty(size(d), X.dtype)
+        P = grad if grad.shape[0] == X.shape[0] else np.empty((capacity, d), X.dtype)
+        index = np.empty(capacity, np.int64)
+        place = np.empty(capacity, np.int64)
+        refs = np.empty(capacity)
+        lifts = np.empty(capacity)
+        loop(
+            X, n_iter, Y, totals, par, scales, losses, support, grad, start, stop,
+            P, work, index, place, refs, lifts,
+        )  # fmt: skip
 
     return soft_loss
 

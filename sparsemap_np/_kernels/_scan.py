@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sparsemap_np._kernels._compile import by_type, renamed, scalar, sums
+from sparsemap_np._kernels._compile import by_type, referring, renamed, scalar, sums
 from sparsemap_np._kernels._views import stretch
 
 BLOCK = 128
@@ -77,13 +77,13 @@ def block_count(d):
     return (d + BLOCK - 1) // BLOCK
 
 
-@scalar
+@referring
 def block_at(x, start):
     """The block of x that begins at ``start``."""
     return stretch(x, start, min(BLOCK, x.size - start))
 
 
-@scalar
+@referring
 def block_of(x, b):
     """Block number b of x."""
     return block_at(x, b * BLOCK)

@@ -18,7 +18,7 @@ import math
 
 import numpy as np
 
-from sparsemap_np._kernels._compile import element, fast, row_function, scalar
+from sparsemap_np._kernels._compile import element, fast, referring, row_function, scalar
 from sparsemap_np._kernels._powers import quick_root, root_of, rough_root
 from sparsemap_np._kernels._scan import BLOCK, ROOM, STRIP, block_count, block_of, fill
 from sparsemap_np._kernels._views import stretch
@@ -159,7 +159,7 @@ def _strip(name, root):
     return strip
 
 
-@scalar
+@referring
 def strip_at(x, start, tail):
     """16 numbers of x from ``start`` on; what the row lacks of them is -inf, in ``tail``."""
     if start + STRIP <= x.size:

@@ -15,7 +15,7 @@ import math
 
 import numpy as np
 
-from sparsemap_np._kernels._compile import element, fast, row_function, scalar
+from sparsemap_np._kernels._compile import element, fast, referring, row_function, scalar
 from sparsemap_np._kernels._powers import power_of, quick_power
 from sparsemap_np._kernels._scan import (
     BLOCK,
@@ -165,7 +165,7 @@ def scatter(x, top, bound, scale, bmax, r, p):
             fill(block, T(0))
 
 
-@scalar
+@referring
 def narrowed(z, r):
     """A float32 copy of z, in the memory of r where z is not float32 itself."""
     out = r.view(np.float32)[: z.size]

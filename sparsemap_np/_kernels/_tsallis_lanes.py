@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sparsemap_np._kernels._compile import fast, polynomial, row_function, scalar
+from sparsemap_np._kernels._compile import fast, polynomial, referring, row_function, scalar
 from sparsemap_np._kernels._lanes import LANES, column, first_state, narrow_column
 from sparsemap_np._kernels._powers import expm1_of_negative, log_of_positive, power_of, quick_power
 from sparsemap_np._kernels._views import stretch
@@ -95,7 +95,7 @@ def _lane_start(t, b, beta, rate, r0, r1, going):
         going[r] = T(1)
 
 
-@scalar
+@referring
 def _real_exponents(column, b):
     T = type(b[0])
     for r in range(b.size):
@@ -103,9 +103,9 @@ def _real_exponents(column, b):
     return column
 
 
-@scalar
+@referring
 def _whole_exponents(column, b):
-    whole = np.empty(b.size, np.int32)
+    whole = column.view(np.int32)[: b.size]
     for r in range(b.size):
         whole[r] = np.int32(np.float64(1) / b[r] + 0.5)
     return whole

@@ -10,7 +10,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
-from sparsemap_np._kernels._compile import INLINE
+from sparsemap_np._kernels._compile import REFERRING
 
 
 @intrinsic
@@ -45,6 +45,6 @@ def stretch(array, start, size):
     return array.reshape(-1)[start : start + size]
 
 
-@overload(stretch, jit_options=INLINE)
+@overload(stretch, jit_options=REFERRING)
 def _(array, start, size):
     return lambda array, start, size: _borrowed(array, start, size)
