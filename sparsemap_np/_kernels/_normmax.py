@@ -27,7 +27,7 @@ from sparsemap_np._kernels._twosum import product_error
 
 
 @element
-def _relative(z, rate, rest, exponent):
+def relative(z, rate, rest, exponent):
     """``(1 + z (rate + rest))+^exponent`` with the product's rounding made good."""
     v = z * rate
     z = z if v > -1.0 else 0.0
@@ -40,7 +40,7 @@ def _precise_mass(x, top, rate, exponent):
     r0 = 0.0
     r1 = 0.0
     for j in range(x.size):
-        r, below = _relative(np.float64(x[j]) - top, rate, 0.0, exponent)
+        r, below = relative(np.float64(x[j]) - top, rate, 0.0, exponent)
         r0 += r
         r1 += below
     return r0, r1
@@ -72,7 +72,7 @@ def _write_relative(x, top, rate, rest, exponent, p):
     """Write q_i / q_max in float64 arithmetic; return their sum."""
     T = type(p[0])
     for j in range(x.size):
-        r, _ = _relative(np.float64(x[j]) - top, rate, rest, exponent)
+        r, _ = relative(np.float64(x[j]) - top, rate, rest, exponent)
         p[j] = T(r)
     # A sum in the loop that writes would be taken in another order where p is x itself.
     return _sum(p)
@@ -87,7 +87,7 @@ def _sum(p):
 
 
 @scalar
-def _hangs_on_last_bits(r, total, alpha):
+def hangs_on_last_bits(r, total, alpha):
     """Whether the smallest coordinate would show an error of one unit in the threshold.
 
     q is a power 1/(a-1) of the distance above tau: near tau its slope is unbounded for a > 2.
@@ -110,7 +110,7 @@ def _base_double(x, top, high, low):
 
 
 @scalar
-def _refine(x, top, level, alpha, p):
+def refine(x, top, level, alpha, p):
     """Solve sum q^a = 1 for max - tau in double-double, and write q; returns their sum."""
     high = level
     low = 0.0
@@ -175,7 +175,7 @@ def normmax_row(x, top, alpha, bmax, room, p):
             for j in range(d):
                 p[j] *= scale
             return lift
-    total = _refine(x, top, lift, alpha, p)
+    total = refine(x, top, lift, alpha, p)
     for j in range(d):
         p[j] = T(p[j] / total)
     return lift
@@ -196,7 +196,7 @@ def _solve(x, top, alpha, b, t, bmax, r):
             )
         else:
             fill(part, T(0))
-    exact = not _hangs_on_last_bits(r, total, alpha)
+    exact = not hangs_on_last_bits(r, total, alpha)
     return 1.0 / rate - rest / (rate * rate), total, exact
 
 

@@ -15,7 +15,7 @@ def _lane_step(t, r0, r1, b):
 
 
 @fast
-def _lane_quick_mass(z, rate, exponent, r0, r1):
+def lane_quick_mass(z, rate, exponent, r0, r1):
     for r in range(z.size):
         s, below = quick_power(z[r] * rate[r], np.float32(0), exponent[r])
         r0[r] += s
@@ -23,7 +23,7 @@ def _lane_quick_mass(z, rate, exponent, r0, r1):
 
 
 @fast
-def _lane_descend(t, b, beta, rate, r0, r1, going, first):
+def lane_descend(t, b, beta, rate, r0, r1, going, first):
     """A step of ``descend`` in every lane that is not done; how many go on. Clears the sums."""
     T = type(t[0])
     left = T(0)
@@ -86,7 +86,7 @@ def _lane_write(z, rate, exponent, y):
 
 
 @scalar
-def _lane_start(t, b, beta, rate, r0, r1, going):
+def lane_start(t, b, beta, rate, r0, r1, going):
     T = type(t[0])
     for r in range(t.size):
         rate[r] = beta[r] / (T(1) + b[r] * t[r])
@@ -148,16 +148,16 @@ def _solver(name, exponents):
                 z32 = stretch(narrow, first + j * LANES, n)
                 for r in range(n):
                     z32[r] = z[r]
-        _lane_start(t32, b32, b32, rate32, s0, s1, going32)
+        lane_start(t32, b32, b32, rate32, s0, s1, going32)
         for k in range(60):
             for j in range(d):
-                _lane_quick_mass(stretch(narrow, first + j * LANES, n), rate32, exponent32, s0, s1)
-            if _lane_descend(t32, b32, b32, rate32, s0, s1, going32, k == 0) == 0:
+                lane_quick_mass(stretch(narrow, first + j * LANES, n), rate32, exponent32, s0, s1)
+            if lane_descend(t32, b32, b32, rate32, s0, s1, going32, k == 0) == 0:
                 break
         for r in range(n):
             t[r] = t32[r]
             y[r] = T(1)
-        _lane_start(t, b, b, rate, r0, r1, going)
+        lane_start(t, b, b, rate, r0, r1, going)
         tol = T(1e-4) if work.itemsize == 4 else T(1e-9)
         for _ in range(40):
             for j in range(d):

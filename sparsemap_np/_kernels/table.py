@@ -22,6 +22,7 @@ from sparsemap_np._kernels._entmax15 import entmax15_lanes, entmax15_row
 from sparsemap_np._kernels._lanes import lanes_rows
 from sparsemap_np._kernels._loops import everything, simplex_row
 from sparsemap_np._kernels._normmax import normmax_row
+from sparsemap_np._kernels._normmax_lanes import normmax_lanes
 from sparsemap_np._kernels._softmax import softmax_lanes, softmax_row
 from sparsemap_np._kernels._sparsemax import sparsemax_lanes, sparsemax_row
 from sparsemap_np._kernels._steep import steep_row
@@ -202,10 +203,12 @@ DENSE = _of_entmax("dense", math.nan, dense_row, _below_1)
 ENTMAX = _of_entmax("entmax", math.nan, tsallis_row, _between_1_and_2, lanes=tsallis_lanes)
 POWERS = _of_entmax("powers", math.nan, power_row, _is_1_and_a_third_or_quarter, lanes=power_lanes)
 STEEP = _of_entmax("steep", math.nan, steep_row, _above_2, lanes=steep_lanes, raw_lanes=True)
+_normmax_row = simplex_row("normmax", normmax_row)
 NORMMAX = Mapping(
     name="normmax",
     alpha=math.nan,
-    row=simplex_row("normmax", normmax_row),
+    row=_normmax_row,
+    short_rows=normmax_lanes(_normmax_row),
     vjp_pair=_normmax_slopes.normmax_vjp,
     dpar_row=_normmax_slopes.normmax_dalpha,
     bisect_row=_bisect.normmax_bisect_row,
