@@ -66,19 +66,22 @@ def _normmax_moment(w, v, mean):
 
 @sums
 def _normmax_weights(p, v, mean, norm, scale, alpha, dx):
-    """Write the weights; return ``sum w (v - mean)``."""
+    """Write the weights; return ``sum w (v - mean)``.
+
+    Of the weights as they are written: J is symmetric for any weights, but the same on both sides.
+    """
     T = type(dx[0])
     dot = 0.0
     if alpha == 2.0:
         for j in range(p.size):
-            w = scale if p[j] > T(0) else 0.0
-            dx[j] = T(w)
-            dot += _normmax_moment(w, np.float64(v[j]), mean)
+            w = T(scale) if p[j] > T(0) else T(0)
+            dx[j] = w
+            dot += _normmax_moment(np.float64(w), np.float64(v[j]), mean)
     else:
         for j in range(p.size):
-            w = scale * _relative_power(np.float64(p[j]), norm, 2.0 - alpha)
-            dx[j] = T(w)
-            dot += _normmax_moment(w, np.float64(v[j]), mean)
+            w = T(scale * _relative_power(np.float64(p[j]), norm, 2.0 - alpha))
+            dx[j] = w
+            dot += _normmax_moment(np.float64(w), np.float64(v[j]), mean)
     return dot
 
 
