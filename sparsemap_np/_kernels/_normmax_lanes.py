@@ -6,7 +6,7 @@ solvers of their own, go one by one.
 
 import numpy as np
 
-from sparsemap_np._kernels._compile import fast, polynomial, row_function, scalar
+from sparsemap_np._kernels._compile import fast, polynomial, referring, row_function, scalar
 from sparsemap_np._kernels._entmax15 import lane_roots_of_squares
 from sparsemap_np._kernels._lanes import (
     LANES,
@@ -24,7 +24,7 @@ from sparsemap_np._kernels._tsallis_lanes import lane_descend, lane_quick_mass, 
 from sparsemap_np._kernels._views import stretch
 
 
-@scalar
+@referring
 def _wide_column(work, j, n):
     """Like ``column``, as float64: in the place of columns j and, in a float32 tile, j + 1."""
     return stretch(work.view(np.float64), j * LANES * work.itemsize // 8, n)
