@@ -29,6 +29,8 @@ from sparsemap_np._targets import (
     is_distribution,
     plain_labels,
 )
+from sparsemap_np._threads import run_tasks
+from sparsemap_np.linear_model._blas import one_blas_thread
 from sparsemap_np.linear_model._blocks import (
     nonzeros_to_csr,
     row_slices,
@@ -237,7 +239,17 @@ random_state
         X = self._checked_rows(X)
         if not sparse:
             return self._probabilities(X)
-        parts = [nonzeros_to_csr(self._probabilities(rows)) for rows in self._blocks_of(X)]
+        blocks = list(self._blocks_of(X))
+        if len(blocks) == 1:
+            return nonzeros_to_csr(self._probabilities(X))
+        parts = [None] * len(blocks)
+
+        def run(i: int) -> None:
+            parts[i] = nonzeros_to_csr(self._probabilities(blocks[i]))
+
+        # The threads of BLAS and ours would take turns in waiting for each other's cores.
+        with one_blas_thread():
+            run_tasks(run, len(blocks))
         return sp.vstack(parts, format="csr")
 
     def _checked_rows(self, X: Any) -> Any:
@@ -258,7 +270,8 @@ random_state
 
     def _class_scores(self, X: Any) -> np.ndarray:
         """One column of scores a class for checked rows; two classes have the scores (0, f)."""
-        scores = safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
+        scores = safe_sparse_dot(X, self.coef_.T, dense_output=True)
+        scores += self.intercept_
         if scores.shape[1] > 1:
             return scores
         return np.concatenate([np.zeros_like(scores), scores], axis=1)

@@ -89,7 +89,8 @@ def nonzeros_to_csr(P: np.ndarray) -> sp.csr_array:
     csr_array of shape (n, d)
         The same numbers, with sorted column indices.
     """
-    held = P != 0
-    indptr = np.zeros(P.shape[0] + 1, dtype=np.int64)
-    np.cumsum(np.count_nonzero(held, axis=1), out=indptr[1:])
-    return sp.csr_array((P[held], np.nonzero(held)[1], indptr), shape=P.shape)
+    n, d = P.shape
+    flat = P.ravel()
+    held = np.flatnonzero(flat != 0)
+    indptr = np.searchsorted(held, d * np.arange(n + 1))
+    return sp.csr_array((flat[held], held % max(1, d), indptr), shape=P.shape)
