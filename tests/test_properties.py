@@ -317,6 +317,23 @@ def test_whole_and_empty_budget_are_exact(d, dtype):
     np.testing.assert_array_equal(sm.budget_bisect(X, d), np.ones_like(X))
 
 
+@pytest.mark.parametrize("d", [5, 50])
+@pytest.mark.parametrize("size", [1e3, 1e12, 1e17, 1e30])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_budget_shared_by_a_score_far_from_the_others(size, dtype, d):
+    # The scores of this size may be farther apart than 1: lowest - 1 is then no bound below it.
+    X = np.linspace(1, 2, d).astype(dtype) * size
+    for place in (0, 1, d // 2, d - 1):
+        X = np.roll(X, 1)
+        X[place] = -size
+        with np.errstate(over="ignore"):
+            P = sm.budget_bisect(X, d - 0.25)
+        expected = np.ones(d, dtype)
+        expected[np.argmin(X)] = 0.75
+        np.testing.assert_allclose(P, expected, rtol=1e-6 if dtype == "float32" else 1e-12)
+        X[place] = size * 1.5
+
+
 # --------------------------------------------------------------------------- arrays
 def layouts(X):
     """The same values in every layout that NumPy has."""

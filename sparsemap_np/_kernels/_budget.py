@@ -186,7 +186,11 @@ def budget_row(x, budget, n_iter, work, p):
     if hi - lo < 100.0:
         ref = _approach(x, budget, lo, hi, min(max(mean - budget / d, lo), hi))
     else:
-        lo, hi = _near(x, budget, lo, hi)
+        full, inside, s = _counts(x, lowest, 0.0)
+        if full + s < budget:  # lowest - 1 may round to lowest, and no bracket would hold tau
+            hi = lowest
+        else:
+            lo, hi = _near(x, budget, lo, hi)
         ref = hi
     offset, remainder = _offset(x, budget, ref, lo - ref if lo < hi else -1.0, hi - ref)
     for j in range(d):
