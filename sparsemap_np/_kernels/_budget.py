@@ -50,8 +50,12 @@ def _middle(lo, hi):
 
 
 @scalar
-def _near(x, budget, lo, hi):
-    """Narrow G(lo) >= budget >= G(hi) to a few units, or to neighbouring numbers."""
+def _near(x, budget, lowest, hi):
+    """A bracket G(lo) >= budget >= G(hi) of a few units, or of neighbouring numbers."""
+    lo = lowest - 1.0
+    full, inside, s = _counts(x, lowest, 0.0)
+    if full + s < budget:  # lowest - 1 may round to lowest, and be no bound below tau
+        return lo, lowest
     while hi - lo > 4.0:
         tau = _middle(lo, hi)
         if not lo < tau < hi:
@@ -186,11 +190,7 @@ def budget_row(x, budget, n_iter, work, p):
     if hi - lo < 100.0:
         ref = _approach(x, budget, lo, hi, min(max(mean - budget / d, lo), hi))
     else:
-        full, inside, s = _counts(x, lowest, 0.0)
-        if full + s < budget:  # lowest - 1 may round to lowest, and no bracket would hold tau
-            hi = lowest
-        else:
-            lo, hi = _near(x, budget, lo, hi)
+        lo, hi = _near(x, budget, lowest, hi)
         ref = hi
     offset, remainder = _offset(x, budget, ref, lo - ref if lo < hi else -1.0, hi - ref)
     for j in range(d):

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsemap_np._kernels._centre import SHORT, WIDTH, room
-from sparsemap_np._kernels._compile import element, kernel, row_function, scalar, sums
+from sparsemap_np._kernels._compile import element, kernel, referring, row_function, scalar, sums
 from sparsemap_np._kernels._lanes import LANES, lanes_size, rows_in_turn
 from sparsemap_np._kernels._lanes import SHORT as SHORT_SCORES
 from sparsemap_np._kernels._scan import block_count, fill, scan, special_row, work_size
@@ -87,9 +87,25 @@ class ByLength:
         (self.short if X.shape[1] <= SHORT_SCORES else self.long)(X, *arguments)
 
 
+def _scratch(name, plan):
+    """What a loop that solves rows by ``plan`` needs: room to work and to note the rows."""
+    _, capacity, size = plan
+
+    @row_function(f"{name}.scratch", referring)
+    def scratch(X):
+        work = np.empty(size(X.shape[1]), X.dtype)
+        index = np.empty(capacity, np.int64)
+        refs = np.empty(capacity)
+        lifts = np.empty(capacity)
+        return work, index, refs, lifts
+
+    return scratch
+
+
 def forward_loop(name, plan, serves):
     """``P[i] = map(X[i])`` for rows start to stop, leaving out rows that another solver serves."""
-    rows, capacity, size = plan
+    rows, capacity, _ = plan
+    scratch = _scratch(name, plan)
 
     @row_function(f"{name}.loop", element)
     def loop(X, par, P, start, stop, work, index, refs, lifts):
@@ -106,10 +122,7 @@ def forward_loop(name, plan, serves):
 
     @kernel(name)
     def forward(X, par, P, start, stop):
-        work = np.empty(size(X.shape[1]), X.dtype)
-        index = np.empty(capacity, np.int64)
-        refs = np.empty(capacity)
-        lifts = np.empty(capacity)
+        work, index, refs, lifts = scratch(X)
         loop(X, par, P, start, stop, work, index, refs, lifts)
 
     return forward
@@ -253,7 +266,8 @@ def label_loss_loop(name, plan, loss, serves):
     ``scales`` multiplies the gradient of each row (weight over the reduction's divisor). A ``grad``
     without rows: no gradient is wanted.
     """
-    rows, capacity, size = plan
+    rows, capacity, _ = plan
+    scratch = _scratch(name, plan)
 
     @row_function(f"{name}.loop", element)
     def loop(
@@ -301,13 +315,10 @@ def label_loss_loop(name, plan, loss, serves):
 
     @kernel(name)
     def label_loss(X, n_iter, labels, par, scales, losses, support, grad, start, stop):
-        d = X.shape[1]
-        work = np.empty(size(d), X.dtype)
-        P = grad if grad.shape[0] == X.shape[0] else np.empty((capacity, d), X.dtype)
-        index = np.empty(capacity, np.int64)
+        work, index, refs, lifts = scratch(X)
         place = np.empty(capacity, np.int64)
-        refs = np.empty(capacity)
-        lifts = np.empty(capacity)
+        wanted = grad.shape[0] == X.shape[0]
+        P = grad if wanted else np.empty((capacity, X.shape[1]), X.dtype)
         loop(
             X, n_iter, labels, par, scales, losses, support, grad, start, stop,
             P, work, index, place, refs, lifts,
@@ -361,7 +372,8 @@ def soft_loss_loop(name, plan, loss, serves):
     A row of Y whose sum is within rounding of its total is taken as it is, so that a prediction
     used as a target has loss 0; others are rescaled to it.
     """
-    rows, capacity, size = plan
+    rows, capacity, _ = plan
+    scratch = _scratch(name, plan)
 
     @row_function(f"{name}.loop", element)
     def loop(
@@ -407,13 +419,10 @@ def soft_loss_loop(name, plan, loss, serves):
 
     @kernel(name)
     def soft_loss(X, n_iter, Y, totals, par, scales, losses, support, grad, start, stop):
-        d = X.shape[1]
-        work = np.empty(size(d), X.dtype)
-        P = grad if grad.shape[0] == X.shape[0] else np.empty((capacity, d), X.dtype)
-        index = np.empty(capacity, np.int64)
+        work, index, refs, lifts = scratch(X)
         place = np.empty(capacity, np.int64)
-        refs = np.empty(capacity)
-        lifts = np.empty(capacity)
+        wanted = grad.shape[0] == X.shape[0]
+        P = grad if wanted else np.empty((capacity, X.shape[1]), X.dtype)
         loop(
             X, n_iter, Y, totals, par, scales, losses, support, grad, start, stop,
             P, work, index, place, refs, lifts,

@@ -20,7 +20,7 @@ from sparsemap_np._kernels._normmax import hangs_on_last_bits, refine, relative
 from sparsemap_np._kernels._powers import exp_of_negative, expm1_of_negative, log_of_positive
 from sparsemap_np._kernels._scan import fill
 from sparsemap_np._kernels._sparsemax import excess_above
-from sparsemap_np._kernels._tsallis_lanes import lane_descend, lane_quick_mass, lane_start
+from sparsemap_np._kernels._tsallis_lanes import descend_lanes
 from sparsemap_np._kernels._views import stretch
 
 
@@ -122,18 +122,13 @@ def _lanes(work, d, n, par, index, mean, count, lifts):
         beta32[r] = 1
         flat = expm1_of_negative(-b * log_of_positive(np.float64(count[r]))) / b
         t32[r] = min(0.0, flat - np.float64(mean[r]) / b)
+    z32 = stretch(narrow, d * wide, d * LANES)
     for j in range(d):
         x = column(work, j, n)
-        z = stretch(narrow, d * wide + j * LANES, n)
+        z = column(z32, j, n)
         for r in range(n):
             z[r] = x[r] - top[r]
-    lane_start(t32, b32, beta32, rate32, s0, s1, going32)
-    for k in range(60):
-        for j in range(d):
-            z = stretch(narrow, d * wide + j * LANES, n)
-            lane_quick_mass(z, rate32, exponent32, s0, s1)
-        if lane_descend(t32, b32, beta32, rate32, s0, s1, going32, k == 0) == 0:
-            break
+    descend_lanes(z32, d, n, t32, b32, beta32, rate32, exponent32, s0, s1, going32)
     # The columns of the steps so far serve again, as float64: the rates first, while t is there.
     rate = _wide_column(work, own + 7, n)
     r0 = _wide_column(work, own + 9, n)

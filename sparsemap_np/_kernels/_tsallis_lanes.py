@@ -15,7 +15,7 @@ def _lane_step(t, r0, r1, b):
 
 
 @fast
-def lane_quick_mass(z, rate, exponent, r0, r1):
+def _lane_quick_mass(z, rate, exponent, r0, r1):
     for r in range(z.size):
         s, below = quick_power(z[r] * rate[r], np.float32(0), exponent[r])
         r0[r] += s
@@ -23,7 +23,7 @@ def lane_quick_mass(z, rate, exponent, r0, r1):
 
 
 @fast
-def lane_descend(t, b, beta, rate, r0, r1, going, first):
+def _lane_descend(t, b, beta, rate, r0, r1, going, first):
     """A step of ``descend`` in every lane that is not done; how many go on. Clears the sums."""
     T = type(t[0])
     left = T(0)
@@ -86,13 +86,24 @@ def _lane_write(z, rate, exponent, y):
 
 
 @scalar
-def lane_start(t, b, beta, rate, r0, r1, going):
+def _lane_start(t, b, beta, rate, r0, r1, going):
     T = type(t[0])
     for r in range(t.size):
         rate[r] = beta[r] / (T(1) + b[r] * t[r])
         r0[r] = T(0)
         r1[r] = T(0)
         going[r] = T(1)
+
+
+@scalar
+def descend_lanes(z, d, n, t, b, beta, rate, exponent, r0, r1, going):
+    """``descend`` in the lanes of a float32 tile: the first d columns of ``z`` are its scores."""
+    _lane_start(t, b, beta, rate, r0, r1, going)
+    for k in range(60):
+        for j in range(d):
+            _lane_quick_mass(column(z, j, n), rate, exponent, r0, r1)
+        if _lane_descend(t, b, beta, rate, r0, r1, going, k == 0) == 0:
+            break
 
 
 @referring
@@ -142,22 +153,18 @@ def _solver(name, exponents):
         exponent = exponents(column(work, own + 3, n), b)
         exponent32 = exponents(narrow_column(narrow, d, own + 11, n), b32)
         first = 0 if work.itemsize == 4 else d * wide
+        z32 = stretch(narrow, first, d * LANES)
         if first > 0:
             for j in range(d):
                 z = column(work, j, n)
-                z32 = stretch(narrow, first + j * LANES, n)
+                copy = column(z32, j, n)
                 for r in range(n):
-                    z32[r] = z[r]
-        lane_start(t32, b32, b32, rate32, s0, s1, going32)
-        for k in range(60):
-            for j in range(d):
-                lane_quick_mass(stretch(narrow, first + j * LANES, n), rate32, exponent32, s0, s1)
-            if lane_descend(t32, b32, b32, rate32, s0, s1, going32, k == 0) == 0:
-                break
+                    copy[r] = z[r]
+        descend_lanes(z32, d, n, t32, b32, b32, rate32, exponent32, s0, s1, going32)
         for r in range(n):
             t[r] = t32[r]
             y[r] = T(1)
-        lane_start(t, b, b, rate, r0, r1, going)
+        _lane_start(t, b, b, rate, r0, r1, going)
         tol = T(1e-4) if work.itemsize == 4 else T(1e-9)
         for _ in range(40):
             for j in range(d):

@@ -1,7 +1,7 @@
 """Stretches of an array without reference counts.
 
-A slice in compiled code counts a reference to its array up and down again, with atomic
-instructions, and normalises its bounds: 5 to 10 ns each time, more than a short row's arithmetic.
+A slice normalises its bounds and, in a kernel, counts a reference to its array up and down again,
+with atomic instructions: 5 to 10 ns each time, more than a short row's arithmetic.
 A stretch is only an address and a length. It must not outlive its array: an array made in the same
 function is freed after the last line that names it, so stretches are taken of arguments only.
 """

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable
+from contextlib import nullcontext
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -239,17 +240,7 @@ random_state
         X = self._checked_rows(X)
         if not sparse:
             return self._probabilities(X)
-        blocks = list(self._blocks_of(X))
-        if len(blocks) == 1:
-            return nonzeros_to_csr(self._probabilities(X))
-        parts = [None] * len(blocks)
-
-        def run(i: int) -> None:
-            parts[i] = nonzeros_to_csr(self._probabilities(blocks[i]))
-
-        # The threads of BLAS and ours would take turns in waiting for each other's cores.
-        with one_blas_thread():
-            run_tasks(run, len(blocks))
+        parts = self._by_blocks(lambda rows: nonzeros_to_csr(self._probabilities(rows)), X)
         return sp.vstack(parts, format="csr")
 
     def _checked_rows(self, X: Any) -> Any:
@@ -258,10 +249,18 @@ random_state
         self._reject_dask("X", X)
         return validate_data(self, X, accept_sparse="csr", reset=False)
 
-    def _blocks_of(self, X: Any) -> Iterator[Any]:
-        """Cut the rows so that the scores of a part are few."""
-        for at in row_slices(0, X.shape[0], rows_per_block(len(self.classes_))):
-            yield take_rows(X, at)
+    def _by_blocks(self, work: Callable[[Any], Any], X: Any) -> list:
+        """What ``work`` makes of each part of checked rows, cut so that its scores are few."""
+        slices = list(row_slices(0, X.shape[0], rows_per_block(len(self.classes_))))
+        parts = [None] * len(slices)
+
+        def run(i: int) -> None:
+            parts[i] = work(take_rows(X, slices[i]))
+
+        # The threads of BLAS and ours would take turns in waiting for each other's cores.
+        with one_blas_thread() if len(slices) > 1 else nullcontext():
+            run_tasks(run, len(slices))
+        return parts
 
     def _probabilities(self, X: Any) -> np.ndarray:
         """Probabilities for checked rows, dense."""

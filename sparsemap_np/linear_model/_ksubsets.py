@@ -270,7 +270,7 @@ random_state
         if not self.multilabel_:
             return super().predict(X)
         X = self._checked_rows(X)
-        parts = [self._best_labels(rows) for rows in self._blocks_of(X)]
+        parts = self._by_blocks(self._best_labels, X)
         if self._sparse_predictions:
             return sp.vstack([nonzeros_to_csr(part) for part in parts], format="csr")
         return np.concatenate(parts)
