@@ -5,6 +5,7 @@ For the rare rows whose answer hangs on the last bits of a sum of powers. Relati
 """
 
 import math
+from fractions import Fraction
 
 from sparsemap_np._kernels._compile import scalar
 from sparsemap_np._kernels._twosum import product_error
@@ -13,6 +14,19 @@ _LN2 = (6.93147180369123816490e-01, 1.90821492927058770002e-10, -6.9793321859e-2
 """ln 2 in three parts; the first has 33 bits, so that n times it is exact."""
 
 _HALVINGS = 8
+
+
+def _fraction(n):
+    """1 / n as a sum of two doubles."""
+    return 1.0 / n, float(Fraction(1, n) - Fraction(1.0 / n))
+
+
+_SIXTH = _fraction(6)
+_THIRD = _fraction(3)
+_FIFTH = _fraction(5)
+_SEVENTH = _fraction(7)
+_NINTH = _fraction(9)
+_ELEVENTH = _fraction(11)
 
 
 @scalar
@@ -48,14 +62,18 @@ def exp_double(xh, xl):
     rh, rl = add(rh, rl, -low, -product_error(n, _LN2[1], low) - n * _LN2[2])
     rh /= 2.0**_HALVINGS
     rl /= 2.0**_HALVINGS
-    # exp(r) - 1 by its series, then doubled: (1 + e)^2 - 1 = 2 e + e^2.
-    eh, el = rh, rl
-    th, tl = rh, rl
-    for k in range(2, 10):
-        ch, cl = reciprocal(float(k))
-        th, tl = multiply(th, tl, rh, rl)
-        th, tl = multiply(th, tl, ch, cl)
-        eh, el = add(eh, el, th, tl)
+    # exp(r) - 1 by its series; what is small beside the first terms needs no second double.
+    tail = rh * (1.0 / 40320.0) + 1.0 / 5040.0
+    tail = tail * rh + 1.0 / 720.0
+    tail = tail * rh + 1.0 / 120.0
+    tail = (tail * rh + 1.0 / 24.0) * rh
+    eh, el = add(*_SIXTH, tail, 0.0)
+    eh, el = multiply(eh, el, rh, rl)
+    eh, el = add(eh, el, 0.5, 0.0)
+    sh, sl = multiply(rh, rl, rh, rl)
+    eh, el = multiply(eh, el, sh, sl)
+    eh, el = add(rh, rl, eh, el)
+    # Doubled: (1 + e)^2 - 1 = 2 e + e^2.
     for _ in range(_HALVINGS):
         sh, sl = multiply(eh, el, eh, el)
         eh, el = add(2.0 * eh, 2.0 * el, sh, sl)
@@ -66,15 +84,28 @@ def exp_double(xh, xl):
 
 @scalar
 def log_double(xh, xl):
-    """``log(xh + xl)`` for normal x > 0."""
-    guess = math.log(xh)
-    eh, el = exp_double(-abs(guess), 0.0)
-    if guess < 0.0:  # x / exp(guess), where exp(-|guess|) is the denominator
-        qh = xh / eh
-        ph, pl = multiply(qh, 0.0, eh, el)
-        dh, dl = add(xh, xl, -ph, -pl)
-        wh, wl = add(qh - 1.0, 0.0, dh / eh, 0.0)
-    else:
-        ph, pl = multiply(xh, xl, eh, el)
-        wh, wl = add(ph, pl, -1.0, 0.0)
-    return add(guess, 0.0, wh - 0.5 * wh * wh, wl)
+    """``log(xh + xl)`` for normal x > 0: 2 artanh((m - 1) / (m + 1)) for its fraction m."""
+    mh, exponent = math.frexp(xh)
+    n = float(exponent)
+    if mh < 0.7071067811865476:
+        mh *= 2.0
+        n -= 1.0
+    ml = math.ldexp(xl, -int(n))
+    nh, nl = add(mh, ml, -1.0, 0.0)
+    dh, dl = add(mh, ml, 1.0, 0.0)
+    sh = nh / dh
+    ph, pl = multiply(dh, dl, sh, 0.0)
+    rh, _ = add(nh, nl, -ph, -pl)
+    sh, sl = add(sh, 0.0, rh / dh, 0.0)
+    qh, ql = multiply(sh, sl, sh, sl)
+    tail = 1.0 / 35.0
+    for k in range(33, 11, -2):
+        tail = tail * qh + 1.0 / k
+    th, tl = add(*_ELEVENTH, tail * qh, 0.0)
+    for ch, cl in (_NINTH, _SEVENTH, _FIFTH, _THIRD, (1.0, 0.0)):
+        th, tl = multiply(th, tl, qh, ql)
+        th, tl = add(th, tl, ch, cl)
+    th, tl = multiply(th, tl, 2.0 * sh, 2.0 * sl)
+    low = n * _LN2[1]
+    lh, ll = add(n * _LN2[0], 0.0, low, product_error(n, _LN2[1], low) + n * _LN2[2])
+    return add(lh, ll, th, tl)

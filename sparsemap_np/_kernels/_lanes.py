@@ -16,7 +16,7 @@ LANES = 128
 SHORT = 32
 """Longest row that is solved in a lane."""
 _TAKEN = 3
-_STATES = _TAKEN + 15
+_STATES = _TAKEN + 21
 
 
 @scalar
@@ -36,7 +36,7 @@ def column(work, j, n):
 
 @scalar
 def first_state(d):
-    """The first of the 15 columns that a solver may use for what it knows of a lane.
+    """The first of the 21 columns that a solver may use for what it knows of a lane.
 
     Count on from here: a number written out as the column would be a type of its own to Numba,
     and ``column`` compiled anew for each.

@@ -9,21 +9,24 @@ import math
 import numpy as np
 
 from sparsemap_np._kernels._argmax import argmax_row
-from sparsemap_np._kernels._compile import element, fast, scalar
+from sparsemap_np._kernels._compile import element, fast, polynomial, scalar
 from sparsemap_np._kernels._double import add, exp_double, log_double, multiply, reciprocal
 from sparsemap_np._kernels._entmax15 import root_of_squares, scaled_excess
 from sparsemap_np._kernels._powers import power_of
-from sparsemap_np._kernels._scan import BLOCK, ROOM, block_at, block_count, block_of, fill
+from sparsemap_np._kernels._scan import BLOCK, ROOM, block_at, block_of, fill
 from sparsemap_np._kernels._sparsemax import excess_above, threshold
 from sparsemap_np._kernels._tsallis import (
+    blocks_of_copies,
+    copies,
     descend,
     gather,
     narrowed,
-    over_blocks,
     scatter,
     upper_bound,
+    whole_lines,
 )
 from sparsemap_np._kernels._twosum import product_error
+from sparsemap_np._kernels._views import stretch
 
 
 @element
@@ -35,18 +38,84 @@ def relative(z, rate, rest, exponent):
     return power_of(v, error, exponent)
 
 
+@element
+def moments(z, rate, exponent):
+    """``u^exponent`` and the four powers below it, where u = 1 + z rate is positive."""
+    r, below = relative(z, rate, 0.0, exponent)
+    v = z * rate
+    inverse = 1.0 / (1.0 + (v if v > -1.0 else 0.0))
+    second = below * inverse
+    third = second * inverse
+    return r, below, second, third, third * inverse
+
+
 @fast
-def _precise_mass(x, top, rate, exponent):
-    r0 = 0.0
-    r1 = 0.0
+def _moments(x, top, rate, exponent):
+    s0 = 0.0
+    s1 = 0.0
+    s2 = 0.0
+    s3 = 0.0
+    s4 = 0.0
     for j in range(x.size):
-        r, below = relative(np.float64(x[j]) - top, rate, 0.0, exponent)
-        r0 += r
-        r1 += below
-    return r0, r1
+        r0, r1, r2, r3, r4 = moments(np.float64(x[j]) - top, rate, exponent)
+        s0 += r0
+        s1 += r1
+        s2 += r2
+        s3 += r3
+        s4 += r4
+    return s0, s1, s2, s3, s4
 
 
-_precise_row_mass = over_blocks("precise_row_mass", _precise_mass)
+@scalar
+def _row_moments(x, top, rate, exponent, bmax):
+    """Sums of ``moments`` over the blocks that reach above the threshold."""
+    s0 = 0.0
+    s1 = 0.0
+    s2 = 0.0
+    s3 = 0.0
+    s4 = 0.0
+    for k in range(bmax.size):
+        if (np.float64(bmax[k]) - top) * rate > -1.0:
+            r0, r1, r2, r3, r4 = _moments(block_of(x, k), top, rate, exponent)
+            s0 += r0
+            s1 += r1
+            s2 += r2
+            s3 += r3
+            s4 += r4
+    return s0, s1, s2, s3, s4
+
+
+SHIFT = 4e-6
+"""How far above the root, in units of it, the precise steps start: then no score enters the
+support on the way, and what leaves it shows in the last moment."""
+
+
+@polynomial
+def level_change(f, s0, s1, s2, s3, s4, exponent):
+    """The root h of ``sum (u + h)^exponent = s0 / f`` by Taylor's series, and its next term."""
+    h1 = exponent * s1
+    h2 = 0.5 * exponent * (exponent - 1.0) * s2
+    h3 = (exponent * (exponent - 1.0) * (exponent - 2.0) / 6.0) * s3
+    gap = s0 * ((1.0 - f) / f)
+    h = gap / h1
+    for _ in range(3):
+        h = (gap - h * h * (h2 + h3 * h)) / h1
+    next_term = exponent * (exponent - 1.0) * (exponent - 2.0) * (exponent - 3.0) / 24.0
+    return h, abs(next_term) * s4 * (h * h) * (h * h) / s0
+
+
+@polynomial
+def changed_rate(rate, h):
+    """``rate / (1 + h)`` as (hi, lo)."""
+    rest = -rate * (h / (1.0 + h))
+    hi = rate + rest
+    return hi, (rate - hi) + rest
+
+
+@element
+def far_enough(h, error, tol):
+    """Whether a step leads to the root: one up, unless tiny, may have passed a score."""
+    return (abs(h) <= 1e-9) | ((h < 0.0) & (error <= tol))
 
 
 @scalar
@@ -56,14 +125,16 @@ def _precise_rate(x, top, rate, b, bmax):
     Unlike entmax, where the largest coordinate makes up for it, every q_i moves with tau: half a
     unit in its last place would show in all of them.
     """
+    tol = 1e-12 if x.itemsize < 8 else 1e-17
+    rate /= 1.0 + SHIFT
     rest = 0.0
     for _ in range(60):
-        r0, r1 = _precise_row_mass(x, top, rate, 1.0 / b, bmax)
-        f = r0 * math.exp(-math.log(rate) / b)
-        rest = rate * b * (f - 1.0) * r0 / (f * r1)
-        if abs(rest) <= 1e-9 * rate:  # its error enters squared
+        s0, s1, s2, s3, s4 = _row_moments(x, top, rate, 1.0 / b, bmax)
+        f = s0 * math.exp(-math.log(rate) / b)
+        h, error = level_change(f, s0, s1, s2, s3, s4, 1.0 / b)
+        rate, rest = changed_rate(rate, h)
+        if far_enough(h, error, tol):
             break
-        rate += rest
     return rate, rest
 
 
@@ -119,6 +190,9 @@ def refine(x, top, level, alpha, p):
     for _ in range(3):
         fh, fl = -1.0, 0.0
         slope = 0.0
+        curvature = 0.0
+        least = np.inf
+        outside = -np.inf
         for j in range(x.size):
             bh, bl = _base_double(x[j], top, high, low)
             if bh > 1e-300:
@@ -128,9 +202,14 @@ def refine(x, top, level, alpha, p):
                     qh, ql = exp_double(lh, ll)
                     fh, fl = add(fh, fl, qh, ql)
                     slope += eh * qh / bh
+                    curvature += eh * (eh - 1.0) * qh / (bh * bh)
+                    least = min(least, bh)
+            elif x[j] > -np.inf:
+                outside = max(outside, bh)
         step = -fh / slope
         high, low = add(high, low, step, 0.0)
-        if abs(step) < 1e-20:
+        # What Newton's step leaves, beside the smallest base; and whether a score came in.
+        if step * step * curvature < 1e-18 * least * slope and outside + step < 0.0:
             break
     total = 0.0
     for j in range(x.size):
@@ -157,15 +236,15 @@ def normmax_row(x, top, alpha, bmax, room, p):
     d = x.size
     if d <= ROOM:
         bound = T(-(1.0 + b * t) * (1.0 + 1e-4))
-        z = room[:d]
-        z = z[: gather(x, m, bound, bmax, z)]
-        r = room[d : 2 * d]
-        open_blocks = room[2 * d : 2 * d + block_count(z.size)]
-        fill(open_blocks, T(0))
+        z, r = copies(room, d)
+        count = gather(x, m, bound, bmax, z)
+        size = whole_lines(count)
+        z = stretch(z, 0, size)
+        open_blocks = blocks_of_copies(room, d, size)
         t = descend(narrowed(z, r), np.float32(0), b, 1.0, 1.0 / b, t, open_blocks)
-        lift, total, exact = _solve(z, T(0), alpha, b, t, open_blocks, r[: z.size])
+        lift, total, exact = _solve(z, T(0), alpha, b, t, open_blocks, stretch(r, 0, size))
         if exact:
-            scatter(x, m, bound, 1.0 / total, bmax, r, p)
+            scatter(x, m, bound, 1.0 / total, bmax, r, count, p)
             return lift
     else:
         t = descend(x, m, b, 1.0, 1.0 / b, t, bmax)

@@ -16,7 +16,16 @@ from sparsemap_np._kernels._lanes import (
     narrow_column,
     rows_in_turn,
 )
-from sparsemap_np._kernels._normmax import hangs_on_last_bits, refine, relative
+from sparsemap_np._kernels._normmax import (
+    SHIFT,
+    changed_rate,
+    far_enough,
+    hangs_on_last_bits,
+    level_change,
+    moments,
+    refine,
+    relative,
+)
 from sparsemap_np._kernels._powers import exp_of_negative, expm1_of_negative, log_of_positive
 from sparsemap_np._kernels._scan import fill
 from sparsemap_np._kernels._sparsemax import excess_above
@@ -31,12 +40,15 @@ def _wide_column(work, j, n):
 
 
 @fast
-def _lane_precise_mass(x, top, rate, exponent, r0, r1):
+def _lane_moments(x, top, rate, exponent, s0, s1, s2, s3, s4):
     for r in range(x.size):
         z = np.float64(x[r]) - np.float64(top[r])
-        q, below = relative(z, rate[r], 0.0, exponent[r])
-        r0[r] += q
-        r1[r] += below
+        r0, r1, r2, r3, r4 = moments(z, rate[r], exponent[r])
+        s0[r] += r0
+        s1[r] += r1
+        s2[r] += r2
+        s3[r] += r3
+        s4[r] += r4
 
 
 @polynomial
@@ -46,20 +58,19 @@ def _power_of_rate(rate, exponent):
 
 
 @scalar
-def _lane_rates(rate, rest, exponent, r0, r1, going):
-    """Newton's step of ``precise_rate`` in every lane that is not done; how many go on."""
+def _lane_rates(rate, rest, exponent, s0, s1, s2, s3, s4, going, tol):
+    """The step of ``precise_rate`` in every lane that is not done; how many go on."""
     left = 0
     for r in range(rate.size):
         on = going[r] > 0.0
-        f = r0[r] * _power_of_rate(rate[r], exponent[r])
-        step = rate[r] * (f - 1.0) * r0[r] / (exponent[r] * f * r1[r])
-        rest[r] = step if on else rest[r]
-        on = on & (abs(step) > 1e-9 * rate[r])
-        rate[r] += step if on else 0.0
+        f = s0[r] * _power_of_rate(rate[r], exponent[r])
+        h, error = level_change(f, s0[r], s1[r], s2[r], s3[r], s4[r], exponent[r])
+        hi, lo = changed_rate(rate[r], h)
+        rate[r] = hi if on else rate[r]
+        rest[r] = lo if on else rest[r]
+        on = on & (not far_enough(h, error, tol))
         going[r] = 1.0 if on else 0.0
         left += 1 if on else 0
-        r0[r] = 0.0
-        r1[r] = 0.0
     return left
 
 
@@ -110,8 +121,8 @@ def _lanes(work, d, n, par, index, mean, count, lifts):
     b32 = narrow_column(narrow, d, own + 1, n)
     rate32 = narrow_column(narrow, d, own + 2, n)
     exponent32 = narrow_column(narrow, d, own + 3, n)
-    s0 = narrow_column(narrow, d, own + 4, n)
-    s1 = narrow_column(narrow, d, own + 5, n)
+    r0 = narrow_column(narrow, d, own + 4, n)
+    r1 = narrow_column(narrow, d, own + 5, n)
     going32 = narrow_column(narrow, d, own + 6, n)
     beta32 = narrow_column(narrow, d, own + 7, n)
     for r in range(n):
@@ -128,33 +139,37 @@ def _lanes(work, d, n, par, index, mean, count, lifts):
         z = column(z32, j, n)
         for r in range(n):
             z[r] = x[r] - top[r]
-    descend_lanes(z32, d, n, t32, b32, beta32, rate32, exponent32, s0, s1, going32)
+    descend_lanes(z32, d, n, t32, b32, beta32, rate32, exponent32, r0, r1, going32)
     # The columns of the steps so far serve again, as float64: the rates first, while t is there.
     rate = _wide_column(work, own + 7, n)
-    r0 = _wide_column(work, own + 9, n)
-    r1 = _wide_column(work, own + 11, n)
-    going = _wide_column(work, own + 13, n)
+    going = _wide_column(work, own + 9, n)
     for r in range(n):
         alpha = par[index[r] if par.size > 1 else 0]
-        rate[r] = 1.0 / (1.0 + (alpha - 1.0) / alpha * np.float64(t32[r]))
+        rate[r] = 1.0 / ((1.0 + (alpha - 1.0) / alpha * np.float64(t32[r])) * (1.0 + SHIFT))
     rest = _wide_column(work, own, n)
     exponent = _wide_column(work, own + 2, n)
     for r in range(n):
         alpha = par[index[r] if par.size > 1 else 0]
         exponent[r] = alpha / (alpha - 1.0)
-    fill(rest, 0.0)
-    fill(r0, 0.0)
-    fill(r1, 0.0)
+    s0 = _wide_column(work, own + 11, n)
+    s1 = _wide_column(work, own + 13, n)
+    s2 = _wide_column(work, own + 15, n)
+    s3 = _wide_column(work, own + 17, n)
+    s4 = _wide_column(work, own + 19, n)
     fill(going, 1.0)
+    tol = 1e-12 if work.itemsize < 8 else 1e-17
     for _ in range(60):
+        for s in (s0, s1, s2, s3, s4):
+            fill(s, 0.0)
         for j in range(d):
-            _lane_precise_mass(column(work, j, n), top, rate, exponent, r0, r1)
-        if _lane_rates(rate, rest, exponent, r0, r1, going) == 0:
+            _lane_moments(column(work, j, n), top, rate, exponent, s0, s1, s2, s3, s4)
+        if _lane_rates(rate, rest, exponent, s0, s1, s2, s3, s4, going, tol) == 0:
             break
     for r in range(n):
         exponent[r] = 1.0 / (par[index[r] if par.size > 1 else 0] - 1.0)
         lifts[r] = 1.0 / rate[r] - rest[r] / (rate[r] * rate[r])
-    total = r0
+    total = s0
+    fill(total, 0.0)
     for j in range(d):
         q = column(work, d + j, n)
         _lane_relatives(column(work, j, n), top, rate, rest, exponent, total, q)

@@ -15,6 +15,10 @@ ROOM = 8192
 STRIP = 16
 """Scores that a loop takes at once whose length the compiler knows: it has no remainder."""
 
+LINE = 32
+"""Scores that an unrolled loop over float32 takes at once: what is left over goes one by one, and
+costs as much as the rest of a short row. Copies of scores are filled up to whole lines."""
+
 
 # LLVM vectorises the maximum of integers, but not of floats, where it may not drop a NaN. The bits
 # of a float, with all but the sign flipped where it is negative, are ordered as the floats are.
@@ -93,10 +97,10 @@ def block_of(x, b):
 def work_size(d):
     """Length of the scratch of a row of d scores: its block maxima, then room for a solver.
 
-    The room is for two arrays of up to ROOM scores, filled up to strips, their blocks and a strip.
+    The room is for two arrays of up to ROOM scores, filled up to lines, their blocks and a strip.
     """
-    size = min(d, ROOM)
-    return block_count(d) + 2 * (size + STRIP) + block_count(size + STRIP) + STRIP
+    size = min(d, ROOM) + LINE
+    return block_count(d) + 2 * size + block_count(size) + STRIP
 
 
 @scalar

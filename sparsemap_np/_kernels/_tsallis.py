@@ -19,6 +19,7 @@ from sparsemap_np._kernels._compile import element, fast, referring, row_functio
 from sparsemap_np._kernels._powers import power_of, quick_power
 from sparsemap_np._kernels._scan import (
     BLOCK,
+    LINE,
     ROOM,
     block_at,
     block_count,
@@ -26,6 +27,7 @@ from sparsemap_np._kernels._scan import (
     fill,
     mean_below,
 )
+from sparsemap_np._kernels._views import stretch
 
 
 @element
@@ -126,9 +128,41 @@ def _count_above(x, top, bound):
     return count
 
 
+@referring
+def copies(room, d):
+    """Room for a row's scores and for what becomes of them, either filled up to whole lines."""
+    size = d + LINE
+    return stretch(room, 0, size), stretch(room, size, size)
+
+
+@referring
+def blocks_of_copies(room, d, size):
+    """Room after ``copies`` for the block maxima of ``size`` scores: all zero, none is closed."""
+    bmax = stretch(room, 2 * (d + LINE), block_count(size))
+    fill(bmax, type(room[0])(0))
+    return bmax
+
+
 @scalar
 def gather(x, top, bound, bmax, z):
-    """Copy the scores above ``bound``, minus the maximum, in order; return their number."""
+    """Copy the scores above ``bound``, minus the maximum, in order; return their number.
+
+    The last line is filled up with -inf.
+    """
+    count = _gather(x, top, bound, bmax, z)
+    for j in range(count, whole_lines(count)):
+        z[j] = -np.inf
+    return count
+
+
+@scalar
+def whole_lines(count):
+    """The length of so many scores with the last line filled up."""
+    return count + (-count) % LINE
+
+
+@scalar
+def _gather(x, top, bound, bmax, z):
     if _count_above(x, top, bound) == x.size:
         for j in range(x.size):
             z[j] = x[j] - top
@@ -144,13 +178,16 @@ def gather(x, top, bound, bmax, z):
 
 
 @scalar
-def scatter(x, top, bound, scale, bmax, r, p):
+def scatter(x, top, bound, scale, bmax, r, gathered, p):
     """Write ``scale * r`` back to where ``gather`` found the scores, zeros elsewhere."""
     T = type(p[0])
     if _count_above(x, top, bound) == x.size:
         for j in range(x.size):
             p[j] = T(scale) * r[j]
         return
+    # A place is chosen, not a value: that would be a branch, and be guessed wrong half the time.
+    r[gathered] = T(0)
+    nowhere = np.uint64(gathered)
     count = np.uint64(0)
     for k in range(bmax.size):
         block = block_of(p, k)
@@ -158,8 +195,7 @@ def scatter(x, top, bound, scale, bmax, r, p):
             scores = block_of(x, k)
             for j in range(block.size):
                 inside = scores[j] - top > bound
-                value = T(scale) * r[count]
-                block[j] = value if inside else T(0)
+                block[j] = T(scale) * r[count if inside else nowhere]
                 count += np.uint64(inside)
         else:
             fill(block, T(0))
@@ -292,15 +328,14 @@ def _solver(name, exponent_of):
         bound = T(-(1.0 + b * t) * (1.0 + 1e-4) / b)
         d = x.size
         if d <= ROOM:
-            z = room[:d]
+            z, r = copies(room, d)
             count = gather(x, m, bound, bmax, z)
-            z = z[:count]
-            r = room[d : 2 * d]
-            open_blocks = room[2 * d : 2 * d + block_count(count)]
-            fill(open_blocks, T(0))
+            size = whole_lines(count)
+            z = stretch(z, 0, size)
+            open_blocks = blocks_of_copies(room, d, size)
             t = descend(narrowed(z, r), np.float32(0), b, b, exponent, t, open_blocks)
-            t, y = _polish(z, r[:count], t, b, b, exponent)
-            scatter(x, m, bound, y, bmax, r, p)
+            t, y = _polish(z, stretch(r, 0, size), t, b, b, exponent)
+            scatter(x, m, bound, y, bmax, r, count, p)
             return t
         t = descend(x, m, b, b, exponent, t, bmax)
         tol = 1e-5 if x.itemsize < 8 else 1e-9
