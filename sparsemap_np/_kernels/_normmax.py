@@ -86,8 +86,8 @@ def _row_moments(x, top, rate, exponent, bmax):
 
 
 SHIFT = 4e-6
-"""How far above the root, in units of it, the precise steps start: then no score enters the
-support on the way, and what leaves it shows in the last moment."""
+"""How far above the root the precise steps start, in units of the root over the exponent: then no
+score enters the support on the way, and what leaves it shows in the last moment."""
 
 
 @polynomial
@@ -113,9 +113,9 @@ def changed_rate(rate, h):
 
 
 @element
-def far_enough(h, error, tol):
+def far_enough(h, error, exponent, tol):
     """Whether a step leads to the root: one up, unless tiny, may have passed a score."""
-    return (abs(h) <= 1e-9) | ((h < 0.0) & (error <= tol))
+    return (exponent * abs(h) <= 1e-9) | ((h < 0.0) & (error <= tol))
 
 
 @scalar
@@ -126,14 +126,14 @@ def _precise_rate(x, top, rate, b, bmax):
     unit in its last place would show in all of them.
     """
     tol = 1e-12 if x.itemsize < 8 else 1e-17
-    rate /= 1.0 + SHIFT
+    rate /= 1.0 + SHIFT * b
     rest = 0.0
     for _ in range(60):
         s0, s1, s2, s3, s4 = _row_moments(x, top, rate, 1.0 / b, bmax)
         f = s0 * math.exp(-math.log(rate) / b)
         h, error = level_change(f, s0, s1, s2, s3, s4, 1.0 / b)
         rate, rest = changed_rate(rate, h)
-        if far_enough(h, error, tol):
+        if far_enough(h, error, 1.0 / b, tol):
             break
     return rate, rest
 

@@ -68,7 +68,7 @@ def _lane_rates(rate, rest, exponent, s0, s1, s2, s3, s4, going, tol):
         hi, lo = changed_rate(rate[r], h)
         rate[r] = hi if on else rate[r]
         rest[r] = lo if on else rest[r]
-        on = on & (not far_enough(h, error, tol))
+        on = on & (not far_enough(h, error, exponent[r], tol))
         going[r] = 1.0 if on else 0.0
         left += 1 if on else 0
     return left
@@ -145,7 +145,8 @@ def _lanes(work, d, n, par, index, mean, count, lifts):
     going = _wide_column(work, own + 9, n)
     for r in range(n):
         alpha = par[index[r] if par.size > 1 else 0]
-        rate[r] = 1.0 / ((1.0 + (alpha - 1.0) / alpha * np.float64(t32[r])) * (1.0 + SHIFT))
+        b = (alpha - 1.0) / alpha
+        rate[r] = 1.0 / ((1.0 + b * np.float64(t32[r])) * (1.0 + SHIFT * b))
     rest = _wide_column(work, own, n)
     exponent = _wide_column(work, own + 2, n)
     for r in range(n):
