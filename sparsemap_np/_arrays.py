@@ -55,7 +55,9 @@ def as_scores(X: ArrayLike, name: str = "X") -> tuple[NDArray, np.dtype]:
 
     A device array stays what it is: `map_rows` and `reduce_rows` know where to send it.
     """
-    if type(X) is not np.ndarray and on_device(X):
+    if type(X) is np.ndarray:
+        dtype = result_dtype(X.dtype, name)
+    elif on_device(X):
         dtype = result_dtype(launcher().dtype_of(X, name), name)
     else:
         X = np.asarray(X)
@@ -90,6 +92,8 @@ def as_rows(array: NDArray, axis: int, work: np.dtype) -> tuple[NDArray, tuple[i
 
 def as_axis(axis: int, ndim: int) -> int:
     """``axis`` as a non-negative index."""
+    if type(axis) is int and -ndim <= axis < ndim:
+        return axis if axis >= 0 else axis + ndim
     try:
         axis = operator.index(axis)
     except TypeError:
@@ -174,9 +178,14 @@ def _plain_rows(array: NDArray, dtype: np.dtype, axis: int) -> NDArray | None:
         if not (flags.c_contiguous and flags.aligned):
             return None
         array = for_kernel(array)
-    if axis == 1:
+    return _as_matrix(array)
+
+
+def _as_matrix(array: NDArray) -> NDArray:
+    """A C-contiguous array as (n, d), its last axis along the rows."""
+    if array.ndim == 2:
         return array
-    return array[None] if axis == 0 else array.reshape(-1, array.shape[-1])
+    return array[None] if array.ndim == 1 else array.reshape(-1, array.shape[-1])
 
 
 def check_out(out: NDArray | None, shape: tuple[int, ...], dtype: np.dtype) -> None:
@@ -233,7 +242,8 @@ def map_rows(
     if result.size == 0:
         return result
     work = compute_dtype(dtype)
-    target = _plain_rows(result, work, axis)
+    fresh = out is None and work is dtype and axis == len(shape) - 1
+    target = _as_matrix(result) if fresh else _plain_rows(result, work, axis)
     arguments = []
     for a in inputs:
         rows = _plain_rows(a, work, axis)
