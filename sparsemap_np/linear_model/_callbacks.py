@@ -75,6 +75,11 @@ class FitReport:
                 **self._data, reconstruction_attributes=lambda: self._attributes(w)
             )
 
+    @property
+    def listens(self) -> bool:
+        """Whether anybody wants to hear of iterations."""
+        return bool(self._estimator.verbose) or self._step is not None
+
     def iteration(self, n_iter: int, w: np.ndarray, value: float, slope: float) -> bool:
         """Tell of an iteration that has ended.
 

@@ -15,6 +15,10 @@ from sparsemap_np.linear_model._losses import FenchelYoung, Residuals
 from sparsemap_np.linear_model._products import add_outer, add_sparse_outer, is_sparse, scores
 
 
+# With at most this share of rows it pays to copy them for a product.
+_FEW_ROWS = 0.5
+
+
 @dataclass(frozen=True)
 class Block:
     """Some rows of the data.
@@ -118,13 +122,26 @@ class Lane:
             result = self.residuals(block, target, S)
             # One loss a row, summed in float64, loses less than a sum in the scores' type.
             value += float(np.sum(result.losses))
-            D = result.D[:, self._first :]
-            # A label outside the support is one more entry of the residual.
-            sparse = is_sparse(block.X, int(result.support.sum()) + len(D), D.size)
-            (add_sparse_outer if sparse else add_outer)(block.X, D, G, g)
+            self._add_gradient(block, result, G, g)
             if trail is not None:
                 self._keep(trail, S, self._slopes(block, target, result), (block, W, b))
         return value
+
+    def _add_gradient(self, block: Block, result: Residuals, G: np.ndarray, g: np.ndarray) -> None:
+        X, D, support = block.X, result.D[:, self._first :], result.support
+        rows = None
+        if block.y.ndim == 1 and not sp.issparse(X):
+            # With all probability on its label, a row has no residuals.
+            rows = np.flatnonzero((support > 1) | (result.losses != 0.0))
+            support = support[rows]
+        # A label outside the support is one more entry of the residual.
+        held = int(support.sum()) + len(support)
+        if is_sparse(X, held, len(support) * D.shape[1]):
+            add_sparse_outer(X, D, G, g)
+        elif len(support) <= _FEW_ROWS * len(D):
+            add_outer(X[rows], D[rows], G, g)
+        else:
+            add_outer(X, D, G, g)
 
     def scores(self, block: Block, W: np.ndarray, b: np.ndarray | None) -> np.ndarray:
         """Compute the scores of a block, where those of the last one were.

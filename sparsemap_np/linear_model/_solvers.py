@@ -14,17 +14,19 @@ from typing import Any, Protocol
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from sparsemap_np.linear_model._bounded import minimize_bounded
 from sparsemap_np.linear_model._lbfgs import minimize_lbfgs
 from sparsemap_np.linear_model._newton import minimize_newton
 from sparsemap_np.linear_model._objective import LinearObjective
 from sparsemap_np.linear_model._solution import Solution
-from sparsemap_np.linear_model._whitening import can_whiten, whitening
+from sparsemap_np.linear_model._whitening import can_whiten
 
 
 class Report(Protocol):
-    """What a solver calls after each iteration; see `FitReport`."""
+    """What a solver calls after each iteration, if it listens; see `FitReport`."""
 
     stopped: bool
+    listens: bool
 
     def begin(self, w: np.ndarray) -> None:
         """Announce the start."""
@@ -41,20 +43,17 @@ class Solver:
     ----------
     minimize : callable
         The function.
-    bounds : bool
-        Whether it keeps bounds, which the L1 penalty needs.
-    whitens : bool
-        Whether it is fast in coordinates that suit it, and slow in others.
+    minimize_bounded : callable or None
+        The same within bounds, which the L1 penalty needs.
     """
 
     minimize: Callable[..., Solution]
-    bounds: bool
-    whitens: bool
+    minimize_bounded: Callable[..., Solution] | None
 
 
 SOLVERS = {
-    "lbfgs": Solver(minimize_lbfgs, bounds=True, whitens=True),
-    "newton": Solver(minimize_newton, bounds=False, whitens=False),
+    "lbfgs": Solver(minimize_lbfgs, minimize_bounded),
+    "newton": Solver(minimize_newton, None),
 }
 
 AUTO = "auto"
@@ -225,17 +224,14 @@ def solve(
     solver = SOLVERS[name]
     report.begin(w0)
     if l1 == 0:
-        options = {"whitening": whitening(objective)} if solver.whitens else {}
-        solution = solver.minimize(
-            objective, w0, tol=tol, max_iter=max_iter, report=report, **options
-        )
+        solution = solver.minimize(objective, w0, tol=tol, max_iter=max_iter, report=report)
         w = solution.w
-    elif not solver.bounds:
-        able = sorted(other for other, entry in SOLVERS.items() if entry.bounds)
+    elif solver.minimize_bounded is None:
+        able = sorted(other for other, entry in SOLVERS.items() if entry.minimize_bounded)
         raise ValueError(f"solver={name!r} supports only l1_ratio=0. Choose one of {able}.")
     else:
         split = SplitPenalty(objective, l1)
-        solution = solver.minimize(
+        solution = solver.minimize_bounded(
             split,
             split.split(w0),
             tol=tol,

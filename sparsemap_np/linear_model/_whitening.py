@@ -22,6 +22,7 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from sparsemap_np._threads import run_tasks
 from sparsemap_np.linear_model._lanes import Block
+from sparsemap_np.linear_model._layout import Layout
 from sparsemap_np.linear_model._objective import LinearObjective
 
 # Making and using A must cost less than the iterations that it saves.
@@ -77,6 +78,40 @@ def _times(factor: np.ndarray, w: np.ndarray) -> np.ndarray:
     return (factor @ w if factor.ndim == 2 else factor[:, None] * w).ravel()
 
 
+def few_enough(d: int, layout: Layout) -> bool:
+    """Tell whether making and using a matrix of d directions costs less than it saves.
+
+    Parameters
+    ----------
+    d : int
+        Features, or directions among them.
+    layout : Layout
+        Size of the problem.
+
+    Returns
+    -------
+    bool
+        True where they are few beside the classes, and there are any.
+    """
+    return 0 < d <= min(_FEATURES_PER_OUTPUT * layout.n_outputs, _MOST_FEATURES)
+
+
+def mean_curvature(layout: Layout) -> float:
+    """Curvature of a loss in one score that the coordinates count on.
+
+    Parameters
+    ----------
+    layout : Layout
+        Size of the problem.
+
+    Returns
+    -------
+    float
+        That of the logistic loss where all classes are equal.
+    """
+    return (1.0 - 1.0 / layout.n_classes) / layout.n_classes
+
+
 def can_whiten(objective: LinearObjective) -> bool:
     """Tell whether a full matrix T pays.
 
@@ -91,8 +126,7 @@ def can_whiten(objective: LinearObjective) -> bool:
         True where features are few beside the rows and the classes.
     """
     d = objective.layout.n_features
-    most = min(_FEATURES_PER_OUTPUT * objective.layout.n_outputs, _MOST_FEATURES)
-    return 0 < d <= most and d * d <= objective.n_values
+    return few_enough(d, objective.layout) and d * d <= objective.n_values
 
 
 def whitening(objective: LinearObjective) -> Whitening | None:
@@ -108,11 +142,10 @@ def whitening(objective: LinearObjective) -> Whitening | None:
     Whitening or None
         None where the data are too large to be squared.
     """
-    n_classes = objective.layout.n_classes
     full = can_whiten(objective)
     with np.errstate(over="ignore", invalid="ignore"):
         A = _moments(objective, full)
-        A *= (1.0 - 1.0 / n_classes) / n_classes
+        A *= mean_curvature(objective.layout)
     diagonal = np.einsum("ii->i", A) if full else A
     diagonal[: objective.layout.n_features] += objective.l2
     if not np.isfinite(A).all():
