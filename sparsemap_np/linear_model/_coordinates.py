@@ -1,21 +1,23 @@
 r"""The objective in coordinates that suit L-BFGS; see `_whitening`.
 
-On small dense data an iteration costs as much in changes of variables and Python as in products
-with the data. There the data themselves are brought to the new coordinates, once: an evaluation is
-a product each way with :math:`\tilde X = (X - 1 m^\top) T`, whose features are uncorrelated, and
-the penalty a small quadratic form. Fewer rows than features span fewer directions, outside of which
-the penalty leaves nothing: T then begins with the rotation to the row space.
+On small data, dense or sparse, an iteration costs as much in changes of variables and Python as in
+products with the data. There the data themselves are brought to the new coordinates, once: an
+evaluation is a product each way with :math:`\tilde X = (X - 1 m^\top) T`, whose features are
+uncorrelated, and the penalty a small quadratic form. Fewer rows than features span fewer
+directions, outside of which the penalty leaves nothing: T then begins with the rotation to the row
+space.
 """
 
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.linalg import LinAlgError, cholesky, qr, solve_triangular
 
-from sparsemap_np.linear_model._layout import Layout
+from sparsemap_np.linear_model._lanes import FEW_ROWS
 from sparsemap_np.linear_model._objective import LinearObjective
 from sparsemap_np.linear_model._whitening import (
     Whitening,
@@ -174,7 +176,7 @@ class WhitenedData(Coordinates):
     Parameters
     ----------
     objective : LinearObjective
-        The objective, with dense data.
+        The objective.
     w0 : ndarray of shape (n_parameters,)
         Where to start.
 
@@ -187,7 +189,8 @@ class WhitenedData(Coordinates):
     def __init__(self, objective: LinearObjective, w0: np.ndarray) -> None:
         layout = objective.layout
         k = layout.n_outputs
-        X = objective.X.astype(np.float64)
+        X = objective.X.toarray() if objective.is_sparse else objective.X
+        X = X.astype(np.float64)
         weight, total = objective.sample_weight, objective.total_weight
         if layout.fit_intercept:
             mean = X.mean(axis=0) if weight is None else (weight @ X) / total
@@ -218,10 +221,11 @@ class WhitenedData(Coordinates):
             self._back[:-1, r] = mean / one
             self._back[-1, r] = 1.0 / one
         self._reach = float(np.linalg.norm(self._out)) * np.sqrt(layout.n_parameters)
-        inner = Layout(whitened.shape[1], layout.n_classes, fit_intercept=False)
-        self._losses = LinearObjective(
-            objective.loss, whitened, objective.y, inner, sample_weight=weight
-        )
+        inner = replace(layout, n_features=whitened.shape[1], fit_intercept=False)
+        y = objective.y.toarray() if sp.issparse(objective.y) else objective.y
+        losses = LinearObjective(objective.loss, whitened, y, inner, sample_weight=weight)
+        one_block = len(losses.lanes) == 1 == len(losses.lanes[0].blocks)
+        self._losses = _OneBlock(losses) if one_block else losses
         self.start = np.zeros(inner.n_parameters)
         if w0.any():
             Z = self.start.reshape(-1, k)
@@ -255,6 +259,37 @@ class WhitenedData(Coordinates):
         # |gradient| = |out' slopes| <= |out| * sqrt(n_parameters) * max|slopes|.
         length = float(np.sqrt(place.gradient @ place.gradient))
         return length <= self._reach * tol and self.slope(place) <= tol
+
+
+class _OneBlock:
+    """Losses of data without intercepts in one block of rows, with as little Python as can be.
+
+    Parameters
+    ----------
+    losses : LinearObjective
+        What is evaluated.
+    """
+
+    def __init__(self, losses: LinearObjective) -> None:
+        self._lane = losses.lanes[0]
+        self._block = self._lane.blocks[0]
+        self._shape = losses.layout.n_features, losses.layout.n_outputs
+        self._first = losses.layout.n_classes - losses.layout.n_outputs
+        self._share = 1.0 / losses.total_weight
+
+    def value_and_gradient(self, z: np.ndarray) -> tuple[float, np.ndarray]:
+        """Evaluate; see `LinearObjective.value_and_gradient`."""
+        block = self._block
+        S = self._lane.scores(block, z.reshape(self._shape), None)
+        result = self._lane.residuals(block, block.y, S)
+        X, D = block.X, result.D[:, self._first :]
+        if block.y.ndim == 1:
+            rows = result.live_rows()
+            if len(rows) <= FEW_ROWS * len(D):
+                X, D = X[rows], D[rows]
+        g = X.T @ D
+        g *= self._share
+        return float(result.losses.sum()) * self._share, g.ravel()
 
 
 def _root(
@@ -306,8 +341,9 @@ def coordinates(objective: LinearObjective, w0: np.ndarray) -> Coordinates:
     Coordinates
         With its start there, or where the penalty is less and the scores are the same.
     """
-    size = min(objective.n_samples, objective.layout.n_features)
-    small = not objective.is_sparse and objective.n_values <= _COPIED
+    d = objective.layout.n_features
+    size = min(objective.n_samples, d)
+    small = objective.n_samples * d <= _COPIED
     if small and few_enough(size, objective.layout):
         try:
             return WhitenedData(objective, w0)

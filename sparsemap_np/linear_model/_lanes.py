@@ -14,9 +14,8 @@ from sparsemap_np.linear_model._layout import Layout
 from sparsemap_np.linear_model._losses import FenchelYoung, Residuals
 from sparsemap_np.linear_model._products import add_outer, add_sparse_outer, is_sparse, scores
 
-
 # With at most this share of rows it pays to copy them for a product.
-_FEW_ROWS = 0.5
+FEW_ROWS = 0.5
 
 
 @dataclass(frozen=True)
@@ -131,14 +130,13 @@ class Lane:
         X, D, support = block.X, result.D[:, self._first :], result.support
         rows = None
         if block.y.ndim == 1 and not sp.issparse(X):
-            # With all probability on its label, a row has no residuals.
-            rows = np.flatnonzero((support > 1) | (result.losses != 0.0))
+            rows = result.live_rows()
             support = support[rows]
         # A label outside the support is one more entry of the residual.
         held = int(support.sum()) + len(support)
         if is_sparse(X, held, len(support) * D.shape[1]):
             add_sparse_outer(X, D, G, g)
-        elif len(support) <= _FEW_ROWS * len(D):
+        elif len(support) <= FEW_ROWS * len(D):
             add_outer(X[rows], D[rows], G, g)
         else:
             add_outer(X, D, G, g)

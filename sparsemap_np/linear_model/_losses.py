@@ -77,6 +77,16 @@ class Residuals:
         """Room for some of the rows."""
         return Residuals(self.losses[rows], self.D[rows], self.support[rows])
 
+    def live_rows(self) -> NDArray:
+        """Rows that have residuals: those of labels that hold all probability have none.
+
+        Returns
+        -------
+        ndarray of int
+            In ascending order.
+        """
+        return np.flatnonzero((self.support > 1) | (self.losses != 0.0))
+
 
 @dataclass(frozen=True)
 class FenchelYoung:
