@@ -36,6 +36,7 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from sparsemap_np import FenchelYoungClassifier
+from sparsemap_np.linear_model._coordinates import _OneBlock
 from sparsemap_np.linear_model._curvature import Curvature
 from sparsemap_np.linear_model._objective import LinearObjective
 
@@ -204,12 +205,17 @@ def passes(fit, n):
         count[0] += 2 * share_read(self)
         return _original(self, v)
 
-    saved = LinearObjective._evaluate, Curvature.product
+    def evaluate_block(self, z, _original=_OneBlock.value_and_gradient):
+        count[0] += 2
+        return _original(self, z)
+
+    saved = LinearObjective._evaluate, Curvature.product, _OneBlock.value_and_gradient
     LinearObjective._evaluate, Curvature.product = evaluate, product
+    _OneBlock.value_and_gradient = evaluate_block
     try:
         fit(n)
     finally:
-        LinearObjective._evaluate, Curvature.product = saved
+        LinearObjective._evaluate, Curvature.product, _OneBlock.value_and_gradient = saved
     return count[0]
 
 
