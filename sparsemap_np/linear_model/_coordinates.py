@@ -326,6 +326,23 @@ def _first_scale(objective: LinearObjective) -> float:
     return float(objective.layout.n_classes ** min(0.0, 1.0 - form.alpha))
 
 
+def is_small(objective: LinearObjective) -> bool:
+    """Tell whether the data are to be brought to the new coordinates.
+
+    Parameters
+    ----------
+    objective : LinearObjective
+        The objective.
+
+    Returns
+    -------
+    bool
+        True where a dense copy is small and spans few directions.
+    """
+    n, d = objective.n_samples, objective.layout.n_features
+    return n * d <= _COPIED and few_enough(min(n, d), objective.layout)
+
+
 def coordinates(objective: LinearObjective, w0: np.ndarray) -> Coordinates:
     """Find the coordinates that suit an objective.
 
@@ -341,10 +358,7 @@ def coordinates(objective: LinearObjective, w0: np.ndarray) -> Coordinates:
     Coordinates
         With its start there, or where the penalty is less and the scores are the same.
     """
-    d = objective.layout.n_features
-    size = min(objective.n_samples, d)
-    small = objective.n_samples * d <= _COPIED
-    if small and few_enough(size, objective.layout):
+    if is_small(objective):
         try:
             return WhitenedData(objective, w0)
         except LinAlgError:

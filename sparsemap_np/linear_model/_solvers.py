@@ -15,9 +15,11 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsemap_np.linear_model._bounded import minimize_bounded
+from sparsemap_np.linear_model._coordinates import is_small
 from sparsemap_np.linear_model._lbfgs import minimize_lbfgs
 from sparsemap_np.linear_model._newton import minimize_newton
 from sparsemap_np.linear_model._objective import LinearObjective
+from sparsemap_np.linear_model._row_space import has_row_space, minimize_in_row_space
 from sparsemap_np.linear_model._solution import Solution
 from sparsemap_np.linear_model._whitening import can_whiten
 
@@ -51,8 +53,14 @@ class Solver:
     minimize_bounded: Callable[..., Solution] | None
 
 
+def _minimize_lbfgs(problem: LinearObjective, w0: np.ndarray, **options: Any) -> Solution:
+    """L-BFGS on the weights or, where rows are fewer than features, on their coefficients."""
+    on_rows = has_row_space(problem) and not is_small(problem)
+    return (minimize_in_row_space if on_rows else minimize_lbfgs)(problem, w0, **options)
+
+
 SOLVERS = {
-    "lbfgs": Solver(minimize_lbfgs, minimize_bounded),
+    "lbfgs": Solver(_minimize_lbfgs, minimize_bounded),
     "newton": Solver(minimize_newton, None),
 }
 
@@ -64,8 +72,9 @@ def choose(objective: LinearObjective, l1: float) -> str:
     """Choose the solver that is expected to be the fastest.
 
     Whitened, L-BFGS takes some twenty iterations, each of them one pass over the data, and nothing
-    that was measured is faster (`benchmarks/fit.py`). Sparse data with too many features for that
-    are where Newton's steps, which need a Jacobian and a smooth penalty, take fewer passes.
+    that was measured is faster (`benchmarks/fit.py`), nor than L-BFGS on the coefficients of rows
+    where sparse rows are fewer than features. Other sparse data with too many features to be
+    whitened are where Newton's steps, which need a Jacobian and a smooth penalty, take fewer passes.
 
     Parameters
     ----------
@@ -80,7 +89,8 @@ def choose(objective: LinearObjective, l1: float) -> str:
         A key of `SOLVERS`.
     """
     smooth = l1 == 0 and objective.loss.jacobian is not None
-    return "newton" if smooth and objective.is_sparse and not can_whiten(objective) else "lbfgs"
+    suits = can_whiten(objective) or has_row_space(objective) or not objective.is_sparse
+    return "newton" if smooth and not suits else "lbfgs"
 
 
 class SplitPenalty:
