@@ -53,14 +53,16 @@ class FenchelYoungClassifier(BaseFenchelYoungClassifier):
         Weights ``{label: weight}``, multiplied into the sample weights. "balanced" gives each
         class the same total. A distribution has the mean weight of its classes.
     solver : {"auto", "lbfgs", "newton"}, default="auto"
-        "lbfgs" is SciPy's L-BFGS-B in coordinates in which the data are uncorrelated, as far as
-        there are few enough features for that (up to 100 a class, 2000 in all, and their square at
-        most the number of values): it then takes some twenty or thirty iterations, each of them
-        one pass over the data. An L1 share is handled by bounds on twice as many weights, in the
-        given coordinates: scale the features. "newton", a semismooth Newton method with conjugate
-        gradients, needs `l1_ratio=0` and a mapping with a derivative (not alpha = inf, nor alpha =
-        1 for "normmax"); it reaches a small `tol` in a handful of iterations, and is meant for
-        sparse data with many thousands of features. "auto" takes "newton" for those, else "lbfgs".
+        "lbfgs" is L-BFGS in coordinates in which the data are uncorrelated, as far as there are few
+        enough features for that (up to 100 a class, 2000 in all, and their square at most the
+        number of values): it then takes some twenty or thirty iterations, each of them one pass
+        over the data. On sparse data with more features than rows its unknowns are the rows'
+        coefficients. An L1 share is handled by SciPy's L-BFGS-B, with bounds on twice as many
+        weights, in the given coordinates: scale the features. "newton", a semismooth Newton method
+        with conjugate gradients, needs `l1_ratio=0` and a mapping with a derivative (not alpha =
+        inf, nor alpha = 1 for "normmax"); it reaches a small `tol` in a handful of iterations.
+        "auto" takes "newton" for sparse data with too many features to be whitened, but no more
+        than rows, else "lbfgs".
     max_iter : int, default=100
         Most iterations of the solver.
     warm_start : bool, default=False

@@ -74,7 +74,8 @@ def choose(objective: LinearObjective, l1: float) -> str:
     Whitened, L-BFGS takes some twenty iterations, each of them one pass over the data, and nothing
     that was measured is faster (`benchmarks/fit.py`), nor than L-BFGS on the coefficients of rows
     where sparse rows are fewer than features. Other sparse data with too many features to be
-    whitened are where Newton's steps, which need a Jacobian and a smooth penalty, take fewer passes.
+    whitened are where Newton's steps, which need a Jacobian and a smooth penalty, take fewer
+    passes.
 
     Parameters
     ----------
