@@ -307,9 +307,10 @@ def _root(
     scale = 1.0 / np.sqrt(diagonal)
     A *= scale
     A *= scale[:, None]
-    # Directions along which the data hardly vary are taken for as flat as this: what is found
-    # there is the rounding of the products.
-    diagonal += np.sqrt(np.finfo(np.float64).eps)
+    # Directions along which the data hardly vary are taken for as flat as this, unless the penalty
+    # makes them steeper: what is found there is the rounding of the products. (Added where it need
+    # not be, it would set fits of weighted and of repeated rows apart.)
+    diagonal += max(0.0, np.sqrt(np.finfo(np.float64).eps) - l2 * float(np.min(scale)) ** 2)
     lower = cholesky(A, lower=True, overwrite_a=True, check_finite=False)
     T = solve_triangular(lower, np.diag(scale), lower=True, check_finite=False).T
     return T, lower.T / scale
