@@ -23,7 +23,8 @@ import pkgutil
 import time
 import tracemalloc
 import warnings
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
+from unittest import mock
 
 import numpy as np
 import scipy.sparse as sp
@@ -39,6 +40,7 @@ from sparsemap_np import FenchelYoungClassifier
 from sparsemap_np.linear_model._coordinates import _OneBlock
 from sparsemap_np.linear_model._curvature import Curvature
 from sparsemap_np.linear_model._objective import LinearObjective
+from sparsemap_np.linear_model._row_space import _Space
 
 GAP = 1e-6
 LOSSES = ("sparsemax", "entmax15", "logistic")
@@ -193,29 +195,31 @@ def share_read(curvature):
     return curvature.share
 
 
+# What multiplies by X and by its transpose, and what part of the scores that takes.
+PRODUCTS = (
+    (LinearObjective, "_evaluate", lambda self: 1.0),
+    (_OneBlock, "value_and_gradient", lambda self: 1.0),
+    (_Space, "image", lambda self: 1.0),
+    (Curvature, "product", share_read),
+)
+
+
 def passes(fit, n):
     """Products with X or its transpose, in units of all rows and classes."""
     count = [0.0]
 
-    def evaluate(self, *args, _original=LinearObjective._evaluate, **options):
-        count[0] += 2
-        return _original(self, *args, **options)
+    def counted(method, share):
+        def call(self, *args, **options):
+            count[0] += 2 * share(self)
+            return method(self, *args, **options)
 
-    def product(self, v, _original=Curvature.product):
-        count[0] += 2 * share_read(self)
-        return _original(self, v)
+        return call
 
-    def evaluate_block(self, z, _original=_OneBlock.value_and_gradient):
-        count[0] += 2
-        return _original(self, z)
-
-    saved = LinearObjective._evaluate, Curvature.product, _OneBlock.value_and_gradient
-    LinearObjective._evaluate, Curvature.product = evaluate, product
-    _OneBlock.value_and_gradient = evaluate_block
-    try:
+    with ExitStack() as patches:
+        for owner, name, share in PRODUCTS:
+            method = counted(getattr(owner, name), share)
+            patches.enter_context(mock.patch.object(owner, name, method))
         fit(n)
-    finally:
-        LinearObjective._evaluate, Curvature.product, _OneBlock.value_and_gradient = saved
     return count[0]
 
 
