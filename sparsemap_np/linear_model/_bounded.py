@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import Bounds, OptimizeResult, minimize
 
-from sparsemap_np.linear_model._solution import Solution
+from sparsemap_np.linear_model._solution import ROUNDING, Solution, largest
 
-# As LogisticRegression: a decrease of so many epsilons (relative) is mostly rounding.
-_ROUNDING = 64
 _EPS = float(np.finfo(np.float64).eps)
 _MAX_LINE_SEARCH = 50
 
@@ -54,7 +52,7 @@ class _Trace:
     def slope(self) -> float:
         """Largest entry of the gradient, less what points out of the bounds."""
         inside = np.minimum(self.w - self.run.lower, self.gradient)
-        return float(np.max(np.abs(inside), initial=0.0))
+        return largest(inside)
 
     def iteration(self, intermediate_result: OptimizeResult) -> None:
         """SciPy's callback; the argument's name selects the newer of its two protocols."""
@@ -132,7 +130,7 @@ def minimize_bounded(
         return trace.solution("no iteration allowed")
     if trace.slope() <= tol:
         return trace.solution("the gradient is small enough")
-    message = _minimize(trace, ftol=_ROUNDING * _EPS, max_iter=max_iter)
+    message = _minimize(trace, ftol=ROUNDING * _EPS, max_iter=max_iter)
     first = trace.solution(message)
     if first.slope <= tol or trace.n_iter >= max_iter or report.stopped:
         return first
@@ -140,7 +138,7 @@ def minimize_bounded(
     finer = _Differences(trace)
     message = _minimize(finer, ftol=0.0, max_iter=max_iter - trace.n_iter)
     second = finer.solution(message)
-    rounding = _ROUNDING * float(np.finfo(problem.dtype).eps)
+    rounding = ROUNDING * float(np.finfo(problem.dtype).eps)
     risen = second.value > first.value + rounding * max(1.0, abs(first.value))
     if risen or not second.slope < first.slope:
         return replace(first, n_iter=second.n_iter)

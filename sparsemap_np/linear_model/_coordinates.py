@@ -15,13 +15,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import LinAlgError, cholesky, qr, solve_triangular
+from scipy.linalg import LinAlgError, qr
 
-from sparsemap_np.linear_model._lanes import FEW_ROWS
+from sparsemap_np.linear_model._lanes import where_few
 from sparsemap_np.linear_model._objective import LinearObjective
+from sparsemap_np.linear_model._solution import largest
 from sparsemap_np.linear_model._whitening import (
     Whitening,
     few_enough,
+    inverse_root,
     mean_curvature,
     whitening,
 )
@@ -167,7 +169,7 @@ class ChangedVariables(Coordinates):
 
     def slope(self, place: Place) -> float:
         """Look at the known gradient; see `Coordinates.slope`."""
-        return float(np.abs(place.slopes).max(initial=0.0))
+        return largest(place.slopes)
 
 
 class WhitenedData(Coordinates):
@@ -251,8 +253,7 @@ class WhitenedData(Coordinates):
 
     def slope(self, place: Place) -> float:
         """Change variables back; see `Coordinates.slope`."""
-        slopes = self._back @ place.gradient.reshape(self._back.shape[1], -1)
-        return float(np.abs(slopes).max(initial=0.0))
+        return largest(self._back @ place.gradient.reshape(self._back.shape[1], -1))
 
     def is_flat(self, place: Place, tol: float) -> bool:
         """Answer without a product where the gradient is large; see `Coordinates.is_flat`."""
@@ -284,9 +285,7 @@ class _OneBlock:
         result = self._lane.residuals(block, block.y, S)
         X, D = block.X, result.D[:, self._first :]
         if block.y.ndim == 1:
-            rows = result.live_rows()
-            if len(rows) <= FEW_ROWS * len(D):
-                X, D = X[rows], D[rows]
+            X, D = where_few(result.live_rows(), X, D)
         g = X.T @ D
         g *= self._share
         return float(result.losses.sum()) * self._share, g.ravel()
@@ -305,14 +304,10 @@ def _root(
         raise LinAlgError("the squares of the data overflow")
     diagonal[diagonal <= 0.0] = 1.0  # a feature without variance or penalty
     scale = 1.0 / np.sqrt(diagonal)
-    A *= scale
-    A *= scale[:, None]
-    # Directions along which the data hardly vary are taken for as flat as this, unless the penalty
-    # makes them steeper: what is found there is the rounding of the products. (Added where it need
-    # not be, it would set fits of weighted and of repeated rows apart.)
-    diagonal += max(0.0, np.sqrt(np.finfo(np.float64).eps) - l2 * float(np.min(scale)) ** 2)
-    lower = cholesky(A, lower=True, overwrite_a=True, check_finite=False)
-    T = solve_triangular(lower, np.diag(scale), lower=True, check_finite=False).T
+    # The penalty may make all directions steep enough. (A ridge where there need be none would set
+    # fits of weighted and of repeated rows apart.)
+    steep = l2 * float(np.min(scale)) ** 2
+    T, lower = inverse_root(A, scale, max(0.0, np.sqrt(np.finfo(np.float64).eps) - steep))
     return T, lower.T / scale
 
 

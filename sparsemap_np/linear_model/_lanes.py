@@ -15,7 +15,25 @@ from sparsemap_np.linear_model._losses import FenchelYoung, Residuals
 from sparsemap_np.linear_model._products import add_outer, add_sparse_outer, is_sparse, scores
 
 # With at most this share of rows it pays to copy them for a product.
-FEW_ROWS = 0.5
+_FEW_ROWS = 0.5
+
+
+def where_few(rows: np.ndarray, X: np.ndarray, D: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Leave out the rows that add nothing to a product, if that pays.
+
+    Parameters
+    ----------
+    rows : ndarray of int
+        The others.
+    X, D : ndarray of shape (n, ...)
+        The factors.
+
+    Returns
+    -------
+    tuple of ndarray
+        Both, or copies of some of their rows.
+    """
+    return (X[rows], D[rows]) if len(rows) <= _FEW_ROWS * len(D) else (X, D)
 
 
 @dataclass(frozen=True)
@@ -128,18 +146,16 @@ class Lane:
 
     def _add_gradient(self, block: Block, result: Residuals, G: np.ndarray, g: np.ndarray) -> None:
         X, D, support = block.X, result.D[:, self._first :], result.support
-        rows = None
-        if block.y.ndim == 1 and not sp.issparse(X):
+        by_rows = block.y.ndim == 1 and not sp.issparse(X)
+        if by_rows:
             rows = result.live_rows()
             support = support[rows]
         # A label outside the support is one more entry of the residual.
         held = int(support.sum()) + len(support)
         if is_sparse(X, held, len(support) * D.shape[1]):
             add_sparse_outer(X, D, G, g)
-        elif len(support) <= FEW_ROWS * len(D):
-            add_outer(X[rows], D[rows], G, g)
         else:
-            add_outer(X, D, G, g)
+            add_outer(*(where_few(rows, X, D) if by_rows else (X, D)), G, g)
 
     def scores(self, block: Block, W: np.ndarray, b: np.ndarray | None) -> np.ndarray:
         """Compute the scores of a block, where those of the last one were.

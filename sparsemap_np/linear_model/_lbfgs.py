@@ -13,7 +13,7 @@ import numpy as np
 from sparsemap_np._kernels import _secant
 from sparsemap_np.linear_model._coordinates import Coordinates, Place, coordinates
 from sparsemap_np.linear_model._objective import LinearObjective
-from sparsemap_np.linear_model._solution import Solution
+from sparsemap_np.linear_model._solution import ROUNDING, Solution, largest
 
 # Steps remembered: many where they are short, and as many as SciPy's where they are long.
 _MEMORY = 30
@@ -26,8 +26,6 @@ _CURVED = 0.9
 _DECREASE = 1e-4
 _MAX_LINE_SEARCH = 30
 _MOST_LONGER = 4.0
-# A difference of so many epsilons (relative) is mostly rounding.
-_ROUNDING = 64
 # Iterations without a lower value or a smaller gradient before it is taken for rounding.
 _PATIENCE = 20
 
@@ -117,7 +115,7 @@ def _ahead(at: Coordinates, here: Place, v: np.ndarray, start: float) -> Place |
 
 def _doubt(at: Coordinates, value: float) -> float:
     """How much of a value may be rounding."""
-    return _ROUNDING * at.eps * max(abs(value), float(np.finfo(np.float64).tiny))
+    return ROUNDING * at.eps * max(abs(value), float(np.finfo(np.float64).tiny))
 
 
 def minimize_lbfgs(
@@ -145,8 +143,7 @@ def minimize_lbfgs(
     """
     if max_iter == 0:
         value, g = problem.value_and_gradient(w0)
-        slope = float(np.abs(g).max(initial=0.0))
-        return Solution(w0, value, slope, 0, "no iteration allowed")
+        return Solution(w0, value, largest(g), 0, "no iteration allowed")
     at = coordinates(problem, w0)
     steps = _Steps(at.start.size, at.scale)
     here = best = at.place(at.start)

@@ -16,7 +16,7 @@ from sparsemap_np._kernels import _conjugate
 from sparsemap_np.linear_model._layout import Layout
 from sparsemap_np.linear_model._line import Line
 from sparsemap_np.linear_model._objective import LinearObjective, Point
-from sparsemap_np.linear_model._solution import Solution
+from sparsemap_np.linear_model._solution import ROUNDING, Solution, largest
 
 # The system is solved until its residual is this share of the gradient, or less near the end.
 _LOOSE = 0.1
@@ -31,8 +31,6 @@ _FLAT = 1e-10
 _CURVED = 0.5
 _MAX_LENGTHENINGS = 20
 _MAX_PROBES = 20
-# A difference of so many epsilons (relative) is mostly rounding.
-_ROUNDING = 64
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -71,11 +69,11 @@ def minimize_newton(
             "Choose solver='lbfgs'."
         )
     at = problem.point(_centred(problem.layout, w0))
-    steepest = _largest(at.gradient)
+    steepest = largest(at.gradient)
     message = "no iteration allowed"
     n_iter = 0
     while n_iter < max_iter:
-        slope = _largest(at.gradient)
+        slope = largest(at.gradient)
         if slope <= tol:
             message = "the gradient is small enough"
             break
@@ -87,10 +85,10 @@ def minimize_newton(
         at = ahead
         n_iter += 1
         message = "the iterations are used up"
-        if report.iteration(n_iter, at.w, at.value, _largest(at.gradient)):
+        if report.iteration(n_iter, at.w, at.value, largest(at.gradient)):
             message = "stopped by a callback"
             break
-    return Solution(at.w, at.value, _largest(at.gradient), n_iter, message)
+    return Solution(at.w, at.value, largest(at.gradient), n_iter, message)
 
 
 def _centred(layout: Layout, w: np.ndarray) -> np.ndarray:
@@ -102,10 +100,6 @@ def _centred(layout: Layout, w: np.ndarray) -> np.ndarray:
     return w
 
 
-def _largest(gradient: np.ndarray) -> float:
-    return float(np.max(np.abs(gradient), initial=0.0))
-
-
 def _direction(layout: Layout, at: Point, share: float) -> np.ndarray:
     """Newton's direction, by preconditioned conjugate gradients.
 
@@ -115,8 +109,8 @@ def _direction(layout: Layout, at: Point, share: float) -> np.ndarray:
     """
     k = layout.n_outputs
     inverse = at.curvature.diagonal()
-    largest = float(inverse.max(initial=0.0)) or 1.0
-    np.maximum(inverse, _FLAT * largest, out=inverse)
+    steepest = float(inverse.max(initial=0.0)) or 1.0
+    np.maximum(inverse, _FLAT * steepest, out=inverse)
     np.reciprocal(inverse, out=inverse)
     x = np.zeros_like(at.gradient)
     r = -at.gradient
@@ -128,7 +122,7 @@ def _direction(layout: Layout, at: Point, share: float) -> np.ndarray:
     for _ in range(_MAX_PRODUCTS):
         Hp = at.curvature.product(p)
         curvature = float(p @ Hp)
-        if not curvature > _EPS * float(p @ p) * largest:
+        if not curvature > _EPS * float(p @ p) * steepest:
             # The objective is straight in this direction: go as far as the others say.
             if not x.any():
                 x = p
@@ -218,7 +212,7 @@ def _between(
 
 def _is_better(problem: LinearObjective, at: Point, found: Point) -> bool:
     """Near the minimum the objective's decrease drowns in rounding, while gradients still tell."""
-    rounding = _ROUNDING * float(np.finfo(problem.dtype).eps) * abs(at.value)
+    rounding = ROUNDING * float(np.finfo(problem.dtype).eps) * abs(at.value)
     if found.value > at.value + rounding:
         return False
-    return found.value < at.value or _largest(found.gradient) < _largest(at.gradient)
+    return found.value < at.value or largest(found.gradient) < largest(at.gradient)

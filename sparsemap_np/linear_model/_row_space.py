@@ -30,7 +30,8 @@ from sparsemap_np._kernels import _gram
 from sparsemap_np._threads import run_tasks
 from sparsemap_np.linear_model._objective import LinearObjective
 from sparsemap_np.linear_model._products import csc_parts
-from sparsemap_np.linear_model._solution import Solution
+from sparsemap_np.linear_model._solution import ROUNDING, Solution, largest
+from sparsemap_np.linear_model._whitening import mean_curvature
 
 _MEMORY = 10
 # Entries of a vector that a thread takes at a time; the sums do not depend on who takes what.
@@ -40,8 +41,6 @@ _FEW_COLUMNS = 3
 # The derivative along a line must shrink to this share of what it was.
 _FLAT_ENOUGH = 0.5
 _MOST_PROBES = 30
-_ROUNDING = 64
-_EPS = float(np.finfo(np.float64).eps)
 
 
 def has_row_space(objective: LinearObjective) -> bool:
@@ -91,7 +90,7 @@ def minimize_in_row_space(
         n_iter, w = run.n_iter, run.weights()
         # Scores that were added up for many iterations are those of the weights but for rounding.
         value, gradient = objective.value_and_gradient(w)
-        slope = float(np.max(np.abs(gradient), initial=0.0))
+        slope = largest(gradient)
         done = slope <= tol or n_iter >= max_iter or report.stopped
         if done or not slope < 0.5 * before:
             return Solution(w, value, slope, n_iter, message)
@@ -118,7 +117,7 @@ class _Space:
         W, b = layout.split(w0)
         self.start = np.array(W) if W.any() else None
         self.intercept = None if b is None else np.array(b)
-        curvature = (1.0 - 1.0 / layout.n_classes) / layout.n_classes
+        curvature = mean_curvature(layout)
         mean_square = float(X.data @ X.data) / (X.shape[0] * X.shape[1])
         self._scale = 0.0
         if b is not None:
@@ -142,7 +141,7 @@ class _Space:
         b[...] = 0.0
         if self._scale:
             b[...] = u + A.sum(axis=0)
-            most = max(most, float(np.max(np.abs(b))))
+            most = max(most, largest(b))
             b *= self._scale
             S += b
         image[-1] = 0.0
@@ -158,7 +157,7 @@ class _Space:
             if start is not None:
                 G += c * start
             S[...] = X @ G
-            return float(np.max(np.abs(G), initial=0.0))
+            return largest(G)
         starts = range(0, self.k, width)
         most = np.zeros(len(starts))
         data, indices, indptr = (for_kernel(part) for part in csc_parts(X))
@@ -388,11 +387,11 @@ class _Run:
         twice = space.weight_product(self._step.x, self._step.image)
         t = 1.0
         if first:
-            k = space.objective.layout.n_classes
-            bent = l2 * twice + (k - 1) / k**2 * float(np.vdot(U, U)) / space.n
+            bent = mean_curvature(space.objective.layout) * float(np.vdot(U, U)) / space.n
+            bent += l2 * twice
             t = -along / bent if bent > 0.0 else 1.0
         low, high = (0.0, along), None
-        rounding = _ROUNDING * float(np.finfo(space.objective.dtype).eps) * abs(self.value)
+        rounding = ROUNDING * float(np.finfo(space.objective.dtype).eps) * abs(self.value)
         for _ in range(_MOST_PROBES):
             loss, slope = space.losses(self._T, U, t, R)
             square = self._square + 2.0 * t * once + t * t * twice

@@ -154,17 +154,42 @@ def whitening(objective: LinearObjective) -> Whitening | None:
     scale = 1.0 / np.sqrt(diagonal)
     if not full:
         return Whitening(scale)
-    A *= scale
-    A *= scale[:, None]
-    # Directions along which the data hardly vary are taken for as flat as this: what is found
-    # there is the rounding of the products.
-    diagonal += np.sqrt(np.finfo(objective.dtype).eps)
     try:
-        lower = cholesky(A, lower=True, overwrite_a=True, check_finite=False)
+        return Whitening(inverse_root(A, scale, np.sqrt(np.finfo(objective.dtype).eps))[0])
     except LinAlgError:
         return Whitening(scale)
-    inverse = solve_triangular(lower, np.diag(scale), lower=True, check_finite=False)
-    return Whitening(inverse.T)
+
+
+def inverse_root(A: np.ndarray, scale: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray]:
+    """Find T with T T' the inverse of A.
+
+    Parameters
+    ----------
+    A : ndarray of shape (m, m)
+        Second moments; overwritten.
+    scale : ndarray of shape (m,)
+        What makes its diagonal one.
+    ridge : float
+        Added to that diagonal. Directions along which the data hardly vary are taken for as flat as
+        this: what is found there is the rounding of the products.
+
+    Returns
+    -------
+    T : ndarray of shape (m, m)
+        Upper triangular.
+    lower : ndarray of shape (m, m)
+        The inverse of T, transposed, of the scaled A: that of A is ``lower.T / scale``.
+
+    Raises
+    ------
+    LinAlgError
+        If A is not positive definite, even so.
+    """
+    A *= scale
+    A *= scale[:, None]
+    np.einsum("ii->i", A)[...] += ridge
+    lower = cholesky(A, lower=True, overwrite_a=True, check_finite=False)
+    return solve_triangular(lower, np.diag(scale), lower=True, check_finite=False).T, lower
 
 
 def _moments(objective: LinearObjective, full: bool) -> np.ndarray:
