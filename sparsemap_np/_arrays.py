@@ -24,6 +24,9 @@ _LINE_BYTES = 64
 """Rows that lie across the memory are copied at least so many bytes wide, a cache line: a narrower
 block would read each line several times. Rows of more than some 10000 scores pay for it in room."""
 
+_CROWDED_BYTES = 4096
+"""Rows a multiple of this apart compete for the same few places in the cache."""
+
 _SERIAL_NS = 150_000
 """Below this much work threads cost more than they bring."""
 
@@ -298,8 +301,11 @@ def run_ranges(kernel: Callable, arguments: tuple, n: int, row_ns: float) -> Non
     run_tasks(lambda i: kernel(*arguments, bounds[i], bounds[i + 1]), pieces)
 
 
-def _blocks(lead: tuple[int, ...], rows: int) -> list[tuple[tuple, int, int]]:
-    """Cut the leading shape into boxes of about ``rows`` rows: (index, first row, last row + 1)."""
+def _blocks(lead: tuple[int, ...], rows: int, lag: int) -> list[tuple[tuple, int, int]]:
+    """Cut the leading shape into boxes of about ``rows`` rows: (index, first row, last row + 1).
+
+    Boxes of rows side by side are cut ``lag`` rows before a multiple of ``rows``.
+    """
     split = len(lead)
     inner = 1
     while split > 0 and inner * lead[split - 1] <= rows:
@@ -308,11 +314,13 @@ def _blocks(lead: tuple[int, ...], rows: int) -> list[tuple[tuple, int, int]]:
     if split == 0:
         return [((), 0, inner)]
     width = max(1, rows // inner)
+    lag = lag if inner == 1 else 0
     boxes = []
     for number, index in enumerate(np.ndindex(*lead[: split - 1])):
         base = number * lead[split - 1]
-        for start in range(0, lead[split - 1], width):
-            stop = min(start + width, lead[split - 1])
+        for cut in range(-lag, lead[split - 1], width):
+            start = max(cut, 0)
+            stop = min(cut + width, lead[split - 1])
             box = (*index, slice(start, stop))
             boxes.append((box, (base + start) * inner, (base + stop) * inner))
     return boxes
@@ -332,6 +340,15 @@ class _Lines:
     @property
     def lead(self) -> tuple[int, ...]:
         return self._moved.shape[:-1]
+
+    @property
+    def lag(self) -> int:
+        """How many rows further left a cache line begins, if it does so at each of their scores."""
+        array = self._moved
+        size = array.itemsize
+        if array.ndim < 2 or array.strides[-2] != size or array.strides[-1] % _LINE_BYTES:
+            return 0
+        return array.__array_interface__["data"][0] % _LINE_BYTES // size
 
     def _across(self, view: NDArray, n: int, d: int) -> tuple[int, int] | None:
         """First index and step, in the flat array, of rows that lie across the memory."""
@@ -354,7 +371,7 @@ class _Lines:
             np.copyto(block.reshape(view.shape), view, casting="unsafe")
         else:
             n, d = block.shape
-            transpose(self._flat, *where, block.reshape(-1), 0, d, n, d)
+            transpose(self._flat, *where, block.reshape(-1), 0, d, n, d, _crowded(block))
 
     def write(self, box: tuple, block: NDArray) -> None:
         """Copy ``block`` to the rows in ``box``."""
@@ -364,7 +381,20 @@ class _Lines:
             np.copyto(view, block.reshape(view.shape), casting="same_kind")
         else:
             n, d = block.shape
-            transpose(block.reshape(-1), 0, d, self._flat, *where, d, n)
+            transpose(block.reshape(-1), 0, d, self._flat, *where, d, n, not _crowded(block))
+
+
+def _crowded(block: NDArray) -> bool:
+    return block.strides[0] % _CROWDED_BYTES == 0
+
+
+def _aligned(count: int, size: int, dtype: np.dtype) -> list[NDArray]:
+    """Uninitialised flat arrays, each at the start of a cache line."""
+    step = -(-size * dtype.itemsize // _LINE_BYTES) * _LINE_BYTES
+    memory = np.empty(count * step + _LINE_BYTES, np.uint8)
+    first = -memory.__array_interface__["data"][0] % _LINE_BYTES
+    lines = memory[first : first + count * step].reshape(count, step)
+    return [line[: size * dtype.itemsize].view(dtype) for line in lines]
 
 
 def _map_blocks(
@@ -384,14 +414,20 @@ def _map_blocks(
     sources = [_Lines(a, axis, work) for a in inputs]
     target = None if per_row else _Lines(result, axis, work)
     d = inputs[0].shape[axis]
-    # A kernel with one input may write over it.
-    count = len(inputs) + (target is not None and len(inputs) > 1)
+    shared = all(getattr(p, "size", 1) == 1 for p in parameters)
+    # A kernel with one input may write over it. Loops that do so are not vectorised: the answer
+    # goes one row ahead, over the scores of a row that is done. Not where each row has a parameter
+    # of its own, for several kernels may go over the block then.
+    over = target is not None and len(inputs) == 1
+    ahead = 1 if over and shared else 0
+    count = len(inputs) + (target is not None and not over)
     serial = inputs[0].size * cost < _SERIAL_NS
     share = _SCRATCH_BYTES // (1 if serial else thread_count()) // count
-    lines = max(1, share // (d * _LINE_BYTES))
-    boxes = _blocks(sources[0].lead, lines * (_LINE_BYTES // work.itemsize))
+    lines = max(1, (share - ahead * d * work.itemsize) // (d * _LINE_BYTES))
+    rows = lines * (_LINE_BYTES // work.itemsize)
+    boxes = _blocks(sources[0].lead, rows, (target or sources[0]).lag % rows)
     height = max(stop - start for _, start, stop in boxes)
-    spare: list[NDArray] = []
+    spare: list[list[NDArray]] = []
 
     @np.errstate(all="ignore")  # a cast to float16 may underflow, and that is its right answer
     def task(number: int) -> None:
@@ -400,16 +436,17 @@ def _map_blocks(
         try:
             scratch = spare.pop()
         except IndexError:
-            scratch = np.empty((count, height * d), work)
-        blocks = [part[: n * d].reshape(n, d) for part in scratch]
+            scratch = _aligned(count, (height + ahead) * d, work)
+        blocks = [part[ahead * d : (ahead + n) * d].reshape(n, d) for part in scratch]
         for source, block in zip(sources, blocks, strict=False):
             source.read(box, block)
         own = [p[start:stop] if isinstance(p, np.ndarray) and p.size > 1 else p for p in parameters]
         if target is None:
             kernel(*blocks, *own, result[start:stop], 0, n)
         else:
-            kernel(*blocks[: len(inputs)], *own, blocks[-1], 0, n)
-            target.write(box, blocks[-1])
+            answer = scratch[-1][: n * d].reshape(n, d)
+            kernel(*blocks[: len(inputs)], *own, answer, 0, n)
+            target.write(box, answer)
         spare.append(scratch)
 
     if serial:

@@ -1,7 +1,7 @@
 """Rows that lie across the memory, copied to where a kernel can read them, and back.
 
 Copied a score at a time, one of the sides would touch a new cache line for each. Here square
-tiles are turned in vector registers, two beside each other, so that whole lines are written.
+tiles are turned in vector registers, two by two, so that whole lines are read and written.
 """
 
 from llvmlite import ir
@@ -9,7 +9,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
-from sparsemap_np._kernels._compile import INLINE, kernel
+from sparsemap_np._kernels._compile import INLINE, element, kernel, scalar
 
 
 def _side(itemsize):
@@ -77,27 +77,53 @@ def _(source, start, step, target, place, stride):
     )
 
 
+@element
+def _turn_square(source, start, step, target, place, stride):
+    """Two tiles by two, whole cache lines; those of the target are finished one after another."""
+    side = 32 // source.itemsize
+    below = side * step
+    _turn_tile(source, start, step, target, place, stride)
+    _turn_tile(source, start + below, step, target, place + side, stride)
+    place += side * stride
+    _turn_tile(source, start + side, step, target, place, stride)
+    _turn_tile(source, start + below + side, step, target, place + side, stride)
+
+
+@scalar
+def _turn_edge(source, start, step, target, place, stride, i, j, n, d):
+    """What is left of a square at the edge, in tiles.
+
+    The last tiles overlap their neighbours: a remainder would go one by one.
+    """
+    side = 32 // source.itemsize
+    for own in range(i, min(i + 2 * side, n), side):
+        a = min(own, n - side)
+        for other in range(j, min(j + 2 * side, d), side):
+            b = min(other, d - side)
+            _turn_tile(source, start + b * step + a, step, target, place + a * stride + b, stride)
+
+
 @kernel("transpose")
-def transpose(source, start, step, target, place, stride, n, d):
+def transpose(source, start, step, target, place, stride, n, d, narrow):
     """``target[place + i * stride + j] = source[start + j * step + i]``, i < n, j < d.
 
     Both arrays are flat. The score j of n rows lies side by side in ``source``, ``step`` apart
     from their score j + 1; in ``target`` each row is in one piece, ``stride`` from the next.
+    A cache line of each source line is taken at a time if ``narrow``, else the whole line.
     """
     side = 32 // source.itemsize
-    whole = n - n % side
-    done = d - d % (2 * side)
-    for j in range(0, done, 2 * side):
-        for i in range(0, whole, side):
-            at = start + j * step + i
-            to = place + i * stride + j
-            _turn_tile(source, at, step, target, to, stride)
-            _turn_tile(source, at + side * step, step, target, to + side, stride)
-    if d - done >= side:
-        for i in range(0, whole, side):
-            to = place + i * stride + done
-            _turn_tile(source, start + done * step + i, step, target, to, stride)
-        done += side
-    for j in range(d):
-        for i in range(whole if j < done else 0, n):
-            target[place + i * stride + j] = source[start + j * step + i]
+    if n < side or d < side:
+        for j in range(d):
+            for i in range(n):
+                target[place + i * stride + j] = source[start + j * step + i]
+        return
+    square = 2 * side
+    band = square if narrow else n
+    for first in range(0, n, band):
+        for j in range(0, d, square):
+            for i in range(first, min(first + band, n), square):
+                if i + square <= n and j + square <= d:
+                    at = start + j * step + i
+                    _turn_square(source, at, step, target, place + i * stride + j, stride)
+                else:
+                    _turn_edge(source, start, step, target, place, stride, i, j, n, d)
