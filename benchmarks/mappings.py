@@ -1,16 +1,18 @@
 """The mappings, their gradients and losses beside the peers, in one interleaved run, as ratios.
 
-    python benchmarks/mappings.py [--quick] [--threads N] [--what forward|backward|loss|all]
+    python benchmarks/mappings.py [--quick] [--threads N] [--what forward|backward|loss|axis|all]
 
 Peers: ``torch.softmax`` (and its backward, and ``cross_entropy``), deep-spin/entmax (best of the
 full sort and ``k``; 25 bisection steps in float32, 50 in float64), ``scipy.special.softmax`` and
 ``np.copyto`` as the floor. Every candidate of a cell is called in turn, again and again, and the
-medians are divided by torch.softmax's. Needs the ``bench`` extra.
+medians are divided by torch.softmax's. ``--what axis`` divides the time along axis 0 of an (n, d)
+array by that of the same rows along the last axis. Needs the ``bench`` extra.
 """
 
 import argparse
 import os
 import time
+from functools import partial
 
 # Spinning OpenMP workers would steal a core from whatever is timed after torch.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -28,8 +30,10 @@ except ImportError:
 
 SHAPES = ((20000, 10), (8192, 128), (8192, 512), (2048, 1000), (256, 32000), (64, 128000))
 TENSOR = (32, 12, 128, 128)
+ACROSS = (*SHAPES[:-1], (10, 20000), (128, 8192), (1000, 2048), (32000, 256))
 SCALES = (0.1, 1.0, 5.0)
 ALPHAS = (1.25, 4 / 3, 1.7, 3.0)
+WHATS = ("forward", "backward", "loss", "axis", "all")
 
 
 def forward(X, tx, out):
@@ -130,9 +134,43 @@ def table(title, make, shapes, seconds, skip_peers):
                 print(f"{label:32s} {base * 1e3:8.2f} ms  {cells}", flush=True)
                 for name, value in t.items():
                     ratios.setdefault(name, []).append(value / base)
+    summary(ratios)
+
+
+def summary(ratios):
     print("geometric mean / worst cell")
     for name, values in ratios.items():
         print(f"  {name:18s} {np.exp(np.mean(np.log(values))):8.2f} {max(values):8.2f}")
+
+
+def both_ways(X):
+    """(name, axis) -> call: along axis 0, and the same rows along the last axis."""
+    calls = {}
+    for axis, A in ((0, X), (-1, np.ascontiguousarray(X.T))):
+        out = np.empty_like(A)
+        for name in ("sparsemax", "entmax15"):
+            P = getattr(sm, name)(A, axis=axis)
+            calls[name, axis] = partial(getattr(sm, name), A, axis=axis, out=out)
+            calls[f"{name} vjp", axis] = partial(getattr(sm, f"{name}_vjp"), A, P, axis=axis)
+    return calls
+
+
+def across(seconds):
+    """Rows that lie across the memory beside the same rows in one piece."""
+    print("\n## axis 0 of (n, d): time / the same work along the last axis")
+    ratios = {}
+    for shape in ACROSS:
+        for dtype in (np.float32, np.float64):
+            t = medians(
+                both_ways(np.random.default_rng(0).normal(size=shape).astype(dtype)), seconds
+            )
+            found = {name: t[name, 0] / t[name, -1] for name, axis in t if axis}
+            cells = "  ".join(f"{name} {value:.2f}" for name, value in found.items())
+            label = f"{'x'.join(map(str, shape))} {np.dtype(dtype).name}"
+            print(f"{label:24s} {t['sparsemax', -1] * 1e3:8.2f} ms  {cells}", flush=True)
+            for name, value in found.items():
+                ratios.setdefault(name, []).append(value)
+    summary(ratios)
 
 
 def small():
@@ -162,7 +200,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="no peers but torch, short rounds")
     parser.add_argument("--threads", type=int, default=None)
-    parser.add_argument("--what", default="all", choices=("forward", "backward", "loss", "all"))
+    parser.add_argument("--what", default="all", choices=WHATS)
     options = parser.parse_args()
     if options.threads:
         import numba
@@ -177,6 +215,8 @@ def main():
         table("vjp", backward, SHAPES, seconds, options.quick)
     if options.what in ("loss", "all"):
         table("loss and gradient", losses, SHAPES, seconds, options.quick)
+    if options.what in ("axis", "all"):
+        across(seconds)
     if options.what == "all":
         small()
 

@@ -14,6 +14,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from numpy.typing import ArrayLike, NDArray
 
 from sparsemap_np._device import launcher, on_device
+from sparsemap_np._kernels._loops import ByLength
 from sparsemap_np._kernels._transpose import transpose
 from sparsemap_np._threads import run_tasks, thread_count
 
@@ -59,7 +60,9 @@ def as_scores(X: ArrayLike, name: str = "X") -> tuple[NDArray, np.dtype]:
     A device array stays what it is: `map_rows` and `reduce_rows` know where to send it.
     """
     if type(X) is np.ndarray:
-        dtype = result_dtype(X.dtype, name)
+        dtype = X.dtype
+        if dtype is not _FLOAT64 and dtype is not _FLOAT32:
+            dtype = result_dtype(dtype, name)
     elif on_device(X):
         dtype = result_dtype(launcher().dtype_of(X, name), name)
     else:
@@ -234,6 +237,9 @@ def map_rows(
         return launcher().map_rows(mapping.name, operation, inputs, parameters, dtype, axis, out)
     kernel = getattr(mapping, operation)
     shape = inputs[0].shape
+    d = shape[axis]
+    if type(kernel) is ByLength:
+        kernel = kernel.of(d)
     if out is None:
         result = np.empty(shape, dtype)
     else:
@@ -242,9 +248,10 @@ def map_rows(
         if any(np.may_share_memory(out, a) and not _same_place(out, a) for a in inputs):
             result[...] = map_rows(mapping, operation, inputs, parameters, dtype, axis, cost=cost)
             return result
-    if result.size == 0:
+    size = result.size
+    if size == 0:
         return result
-    work = compute_dtype(dtype)
+    work = dtype if dtype is _FLOAT64 or dtype is _FLOAT32 else compute_dtype(dtype)
     fresh = out is None and work is dtype and axis == len(shape) - 1
     target = _as_matrix(result) if fresh else _plain_rows(result, work, axis)
     arguments = []
@@ -254,7 +261,10 @@ def map_rows(
             _map_blocks(kernel, inputs, parameters, work, axis, result, cost, per_row=False)
             return result
         arguments.append(rows)
-    run_ranges(kernel, (*arguments, *parameters, target), len(target), shape[-1] * cost)
+    if size * cost < _SERIAL_NS:
+        kernel(*arguments, *parameters, target, 0, size // d)
+    else:
+        run_ranges(kernel, (*arguments, *parameters, target), size // d, d * cost)
     return result
 
 

@@ -83,8 +83,12 @@ class ByLength:
     def long(self) -> Callable:
         return self._make_long()
 
+    def of(self, d: int) -> Callable:
+        """The kernel for rows of d scores."""
+        return self.short if d <= SHORT_SCORES else self.long
+
     def __call__(self, X: NDArray, *arguments: Any) -> None:
-        (self.short if X.shape[1] <= SHORT_SCORES else self.long)(X, *arguments)
+        self.of(X.shape[1])(X, *arguments)
 
 
 def _scratch(name, plan):
