@@ -14,6 +14,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from numpy.typing import ArrayLike, NDArray
 
 from sparsemap_np._device import launcher, on_device
+from sparsemap_np._kernels._centre import SHORT, WIDTH
 from sparsemap_np._kernels._loops import ByLength
 from sparsemap_np._kernels._transpose import transpose
 from sparsemap_np._threads import run_tasks, thread_count
@@ -27,6 +28,9 @@ block would read each line several times. Rows of more than some 10000 scores pa
 
 _CROWDED_BYTES = 4096
 """Rows a multiple of this apart compete for the same few places in the cache."""
+
+_TOGETHER = SHORT * WIDTH
+"""Scores of short rows that a gradient's kernel takes at once."""
 
 _SERIAL_NS = 150_000
 """Below this much work threads cost more than they bring."""
@@ -424,13 +428,15 @@ def _map_blocks(
     sources = [_Lines(a, axis, work) for a in inputs]
     target = None if per_row else _Lines(result, axis, work)
     d = inputs[0].shape[axis]
-    shared = all(getattr(p, "size", 1) == 1 for p in parameters)
-    # A kernel with one input may write over it. Loops that do so are not vectorised: the answer
-    # goes one row ahead, over the scores of a row that is done. Not where each row has a parameter
-    # of its own, for several kernels may go over the block then.
-    over = target is not None and len(inputs) == 1
-    ahead = 1 if over and shared else 0
-    count = len(inputs) + (target is not None and not over)
+    count = len(inputs)
+    ahead = 0
+    if target is not None:
+        if all(getattr(p, "size", 1) == 1 for p in parameters):
+            # The answer goes over rows of the last input that are done, as far ahead as a kernel
+            # takes rows together: a loop that writes over what it reads is not vectorised.
+            ahead = -(-_TOGETHER // d)
+        elif count > 1:  # several kernels may go over a block whose rows differ in parameter
+            count += 1
     serial = inputs[0].size * cost < _SERIAL_NS
     share = _SCRATCH_BYTES // (1 if serial else thread_count()) // count
     lines = max(1, (share - ahead * d * work.itemsize) // (d * _LINE_BYTES))
