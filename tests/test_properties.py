@@ -334,6 +334,53 @@ def test_budget_shared_by_a_score_far_from_the_others(size, dtype, d):
         X[place] = size * 1.5
 
 
+@pytest.mark.parametrize("d", [5, 50])
+def test_budget_shared_by_the_lowest_of_close_scores(d):
+    # lowest - 1 rounds to lowest, or to one unit in the last place above lowest - 1.
+    for lowest in (2.0**54, 2.0**53 + 6, -(2.0**40) + 3 * 2.0**-13, 1e300):
+        step = max(2.0, np.spacing(lowest))
+        X = np.arange(d)[::-1] * step + lowest
+        for left in (0.25, 1e-5):
+            expected = np.ones(d)
+            expected[-1] -= left
+            np.testing.assert_allclose(sm.budget_bisect(X, d - left), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("d", [2, 5, 150, 9000])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_normmax_is_one_hot_exactly_where_the_largest_score_leads_by_one(dtype, d):
+    # The threshold lies on the next score, where the slope of q is infinite for alpha > 2.
+    X = np.append(0, np.linspace(-1, -3, d - 1)) + np.array([[0], [2], [-5]])
+    X = X.astype(dtype)
+    expected = np.zeros_like(X)
+    expected[:, 0] = 1
+    for alpha in (1.5, 2.5, 3, 5, 20, 100):
+        np.testing.assert_array_equal(sm.normmax_bisect(X, alpha), expected)
+    X[:, 1] += X.dtype.type(1e-4)
+    assert (sm.normmax_bisect(X, 5.0)[:, 1] > 0.05).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_entmax_of_scores_a_few_subnormals_apart(dtype):
+    # At alpha = 50 such a gap times the exponent 1/49 is no more than a small number, or a share.
+    unit = np.finfo(dtype).smallest_subnormal
+    X = (np.random.default_rng(0).integers(-9, 9, size=(2, 40)) * unit).astype(dtype)
+    for alpha in (3.0, 50.0, 100.0):
+        P = sm.entmax(X, alpha)
+        expected = reference.rows(reference.entmax, X, param=alpha)
+        # In float32 the power of the smallest probability is a subnormal too.
+        assert_close(P, expected, dtype, times=1 if dtype == "float64" else 4)
+
+
+@pytest.mark.parametrize("alpha", [5.0, 100.0])
+def test_normmax_of_long_rows_in_place(alpha):
+    # Some of these rows hang on the last bits of their threshold, and are solved twice.
+    for scale in (1e-3, 0.1, 1):
+        X = np.random.default_rng(1).normal(size=(4, 9192)) * scale
+        P = sm.normmax_bisect(X, alpha)
+        np.testing.assert_array_equal(sm.normmax_bisect(X, alpha, out=X), P)
+
+
 # --------------------------------------------------------------------------- arrays
 def layouts(X):
     """The same values in every layout that NumPy has."""

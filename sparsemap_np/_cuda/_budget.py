@@ -83,27 +83,32 @@ def make(team):
     four = T(4)
     nan = T(math.nan)
     infinity = T(math.inf)
-    two_eps = T(2) * T(team.eps)
     finite, infinite = _census(team)
     counts = _counting(team)
     middle = _middles(team)
 
     @device
-    def near(row, budget, lo, hi):
-        """Narrow G(lo) >= budget >= G(hi) to a few units, or to neighbouring numbers."""
+    def near(row, budget, lowest, hi):
+        """(ref, below) with tau in [ref + below, ref], a few units or two numbers wide."""
+        lo = lowest - one
+        if lowest - lo != one:  # it was rounded, and may be no bound below tau
+            full, inside, s = counts(row, lowest, zero, zero, zero)
+            if full + s < budget:
+                return lowest, -one
+            lo = lowest
         for _k in range(400):
             if not hi - lo > four:
                 break
             tau = middle(lo, hi)
             if not lo < tau < hi:
                 # Scores this large are whole units apart: those equal to hi share what is left.
-                return (hi - one if hi - one < hi else hi), hi
+                return hi, -one
             full, inside, s = counts(row, tau, zero, zero, zero)
             if full + s >= budget:
                 lo = tau
             else:
                 hi = tau
-        return lo, hi
+        return hi, lo - hi
 
     @device
     def offset(row, budget, ref, lo):
@@ -153,10 +158,8 @@ def make(team):
             return smallest, one, (smallest, -one, cap, zero)
         if row[0].shape[0] == 1:
             return largest, budget, (largest, -budget, cap, zero)
-        # One unit lower, or the next number where those are further apart than that.
-        lowest = (smallest - one) - two_eps * (smallest if smallest > zero else -smallest)
-        lo, ref = near(row, budget, lowest, largest)
-        off, low = offset(row, budget, ref, (lo - ref if lo < ref else -one))
+        ref, below = near(row, budget, smallest, largest)
+        off, low = offset(row, budget, ref, below)
         # From the threshold itself, rounded, interior scores are less than one away.
         tau, more = split_sum(ref, off)
         more += low

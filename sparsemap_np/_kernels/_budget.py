@@ -50,23 +50,25 @@ def _middle(lo, hi):
 
 
 @scalar
-def _near(x, budget, lowest, hi):
-    """A bracket G(lo) >= budget >= G(hi) of a few units, or of neighbouring numbers."""
-    lo = lowest - 1.0
-    full, inside, s = _counts(x, lowest, 0.0)
-    if full + s < budget:  # lowest - 1 may round to lowest, and be no bound below tau
-        return lo, lowest
+def _near(x, budget, lo, hi):
+    """A threshold's place as (ref, below): in [ref + below, ref], a few units or two numbers wide.
+
+    From the lowest score and the highest on.
+    """
+    full, inside, s = _counts(x, lo, 0.0)
+    if full + s < budget:  # between lo - 1 and lo; the former may round to the latter
+        return lo, -1.0
     while hi - lo > 4.0:
         tau = _middle(lo, hi)
         if not lo < tau < hi:
             # Scores this large are whole units apart: those equal to hi share what is left.
-            return hi - 1.0 if hi - 1.0 < hi else hi, hi
+            return hi, -1.0
         full, inside, s = _counts(x, tau, 0.0)
         if full + s >= budget:
             lo = tau
         else:
             hi = tau
-    return lo, hi
+    return hi, lo - hi
 
 
 @scalar
@@ -185,14 +187,15 @@ def budget_row(x, budget, n_iter, work, p):
         p[0] = budget
         return np.float64(x[0]), budget
     # Infinite scores saturate at any tau: they are counted, and so is their part of the budget.
-    lo = lowest - 1.0
     hi = highest
-    if hi - lo < 100.0:
+    if highest - lowest < 99.0:
+        lo = lowest - 1.0
         ref = _approach(x, budget, lo, hi, min(max(mean - budget / d, lo), hi))
+        below = (lowest - ref) - 1.0  # exactly, where lowest - 1 would round
     else:
-        lo, hi = _near(x, budget, lowest, hi)
-        ref = hi
-    offset, remainder = _offset(x, budget, ref, lo - ref if lo < hi else -1.0, hi - ref)
+        ref, below = _near(x, budget, lowest, highest)
+        hi = ref
+    offset, remainder = _offset(x, budget, ref, below, hi - ref)
     for j in range(d):
         w = ((np.float64(x[j]) - ref) - offset) - remainder
         w = w if w > 0.0 else 0.0

@@ -118,13 +118,22 @@ def far_enough(h, error, exponent, tol):
     return (exponent * abs(h) <= 1e-9) | ((h < 0.0) & (error <= tol))
 
 
+@element
+def beside_a_score(s3, s4):
+    """Whether the last moments tell of a score at the threshold, or within 1e-6 above."""
+    return s4 > 1e6 * s3
+
+
 @scalar
 def _precise_rate(x, top, rate, b, bmax):
     """The rate 1 / (max - tau) as (hi, lo), from the residual of sum q^a = 1.
 
     Unlike entmax, where the largest coordinate makes up for it, every q_i moves with tau: half a
-    unit in its last place would show in all of them.
+    unit in its last place would show in all of them. Also the sum of the q_i / q_max, nearly, and
+    whether tau is ``beside_a_score``.
     """
+    close = False
+    s1 = 1.0
     tol = 1e-12 if x.itemsize < 8 else 1e-17
     rate /= 1.0 + SHIFT * b
     rest = 0.0
@@ -133,9 +142,10 @@ def _precise_rate(x, top, rate, b, bmax):
         f = s0 * math.exp(-math.log(rate) / b)
         h, error = level_change(f, s0, s1, s2, s3, s4, 1.0 / b)
         rate, rest = changed_rate(rate, h)
+        close = beside_a_score(s3, s4)
         if far_enough(h, error, 1.0 / b, tol):
             break
-    return rate, rest
+    return rate, rest, s1, close
 
 
 @scalar
@@ -158,17 +168,38 @@ def _sum(p):
 
 
 @scalar
-def hangs_on_last_bits(r, total, alpha):
+def hangs_on_last_bits(base, total, alpha, close, narrow):
     """Whether the smallest coordinate would show an error of one unit in the threshold.
 
-    q is a power 1/(a-1) of the distance above tau: near tau its slope is unbounded for a > 2.
+    It is ``base``^(1/(a-1)) of the largest; near tau that slope is unbounded for a > 2. ``close``
+    tells whether tau is ``beside_a_score``: then steps in float64 do not serve float32 either.
     """
-    if r.itemsize < 8 or alpha <= 2.0:
-        return False
-    least = 1.0
-    for j in range(r.size):
-        least = min(least, r[j] if r[j] > 0.0 else 1.0)
-    return least / total > 2.0 * (alpha - 1.0) * least ** (alpha - 1.0)
+    if narrow or alpha <= 2.0:
+        return close and alpha > 2.0
+    return base <= 1e-15 or base ** (1.0 / (alpha - 1.0)) > 2.0 * (alpha - 1.0) * base * total
+
+
+@fast
+def _lowest_above(x, bound):
+    T = type(bound)
+    low = T(np.inf)
+    for j in range(x.size):
+        v = x[j] if x[j] > bound else T(np.inf)
+        low = v if v < low else low
+    return low
+
+
+@scalar
+def _least_base(x, top, rate, rest, bmax):
+    """(z - tau) / (max - tau) of the lowest score that is not clearly below tau."""
+    T = type(x[0])
+    bound = T(top - (1.0 + 1e-15) / rate)
+    low = np.inf
+    for k in range(bmax.size):
+        if bmax[k] > bound:
+            low = min(low, np.float64(_lowest_above(block_of(x, k), bound)))
+    z = low - top
+    return (1.0 + z * rate) + (product_error(z, rate, z * rate) + z * rest)
 
 
 @scalar
@@ -181,12 +212,31 @@ def _base_double(x, top, high, low):
 
 
 @scalar
+def _residual(x, tau, eh, el):
+    """``sum q^a - 1`` at a score tau."""
+    fh, fl = -1.0, 0.0
+    for j in range(x.size):
+        bh, bl = _base_double(x[j], tau, 0.0, 0.0)
+        if bh > 1e-300:
+            lh, ll = log_double(bh, bl)
+            lh, ll = multiply(lh, ll, eh, el)
+            if lh > -700.0:
+                qh, ql = exp_double(lh, ll)
+                fh, fl = add(fh, fl, qh, ql)
+    return fh + fl
+
+
+@scalar
 def refine(x, top, level, alpha, p):
-    """Solve sum q^a = 1 for max - tau in double-double, and write q; returns their sum."""
+    """Solve sum q^a = 1 for max - tau in double-double, and write q; returns their sum.
+
+    The score next to tau is asked last: it is in the support only if the sum is below 1 there.
+    """
     high = level
     low = 0.0
     inverse, rest = reciprocal(alpha - 1.0)
     eh, el = add(1.0, 0.0, inverse, rest)
+    lowest = top
     for _ in range(3):
         fh, fl = -1.0, 0.0
         slope = 0.0
@@ -203,6 +253,7 @@ def refine(x, top, level, alpha, p):
                     fh, fl = add(fh, fl, qh, ql)
                     slope += eh * qh / bh
                     curvature += eh * (eh - 1.0) * qh / (bh * bh)
+                    lowest = np.float64(x[j]) if bh < least else lowest
                     least = min(least, bh)
             elif x[j] > -np.inf:
                 outside = max(outside, bh)
@@ -211,6 +262,8 @@ def refine(x, top, level, alpha, p):
         # What Newton's step leaves, beside the smallest base; and whether a score came in.
         if step * step * curvature < 1e-18 * least * slope and outside + step < 0.0:
             break
+    if least < 1e-6 * high and _residual(x, lowest, eh, el) > -1e-21:
+        high, low = add(top, 0.0, -lowest, 0.0)
     total = 0.0
     for j in range(x.size):
         bh, bl = _base_double(x[j], top, high, low)
@@ -262,21 +315,27 @@ def normmax_row(x, top, alpha, bmax, room, p):
 
 @scalar
 def _solve(x, top, alpha, b, t, bmax, r):
-    """Write q_i / q_max; return max - tau, their sum, and whether they are accurate enough."""
+    """Write q_i / q_max; return max - tau, their sum, and whether they are accurate enough.
+
+    Where they would not be, nothing is written: r may be x, and x is needed again.
+    """
     T = type(x[0])
-    rate, rest = _precise_rate(x, np.float64(top), 1.0 / (1.0 + b * t), b, bmax)
+    top = np.float64(top)
+    rate, rest, total, close = _precise_rate(x, top, 1.0 / (1.0 + b * t), b, bmax)
+    lift = 1.0 / rate - rest / (rate * rate)
+    narrow = x.itemsize < 8
+    base = 1.0 if narrow or alpha <= 2.0 else _least_base(x, top, rate, rest, bmax)
+    if hangs_on_last_bits(base, total, alpha, close, narrow):
+        return lift, total, False
     exponent = 1.0 / (alpha - 1.0)
     total = 0.0
     for start in range(0, x.size, BLOCK):
         part = block_at(r, start)
         if (np.float64(bmax[start // BLOCK]) - top) * rate > -1.0:
-            total += _write_relative(
-                block_at(x, start), np.float64(top), rate, rest, exponent, part
-            )
+            total += _write_relative(block_at(x, start), top, rate, rest, exponent, part)
         else:
             fill(part, T(0))
-    exact = not hangs_on_last_bits(r, total, alpha)
-    return 1.0 / rate - rest / (rate * rate), total, exact
+    return lift, total, True
 
 
 @scalar

@@ -18,6 +18,7 @@ from sparsemap_np._kernels._lanes import (
 )
 from sparsemap_np._kernels._normmax import (
     SHIFT,
+    beside_a_score,
     changed_rate,
     far_enough,
     hangs_on_last_bits,
@@ -59,7 +60,10 @@ def _power_of_rate(rate, exponent):
 
 @scalar
 def _lane_rates(rate, rest, exponent, s0, s1, s2, s3, s4, going, tol):
-    """The step of ``precise_rate`` in every lane that is not done; how many go on."""
+    """The step of ``_precise_rate`` in every lane that is not done; how many go on.
+
+    A lane that is done has 0 in ``going``, or -1 where the threshold is ``beside_a_score``.
+    """
     left = 0
     for r in range(rate.size):
         on = going[r] > 0.0
@@ -68,9 +72,10 @@ def _lane_rates(rate, rest, exponent, s0, s1, s2, s3, s4, going, tol):
         hi, lo = changed_rate(rate[r], h)
         rate[r] = hi if on else rate[r]
         rest[r] = lo if on else rest[r]
-        on = on & (not far_enough(h, error, exponent[r], tol))
-        going[r] = 1.0 if on else 0.0
-        left += 1 if on else 0
+        state = -1.0 if beside_a_score(s3[r], s4[r]) else 0.0
+        state = state if far_enough(h, error, exponent[r], tol) else 1.0
+        going[r] = state if on else going[r]
+        left += 1 if going[r] > 0.0 else 0
     return left
 
 
@@ -93,16 +98,22 @@ def _lane_shares(q, total, p):
 
 
 @scalar
-def _refine_doubtful(work, d, n, par, index, top, total, lifts):
+def _refine_doubtful(work, d, n, par, index, top, total, going, lifts):
     """Solve again, one by one, the rows that would show the last bits of their threshold."""
     own = first_state(d)
     x = stretch(work, own * LANES, d)
     q = stretch(work, (own + 1) * LANES, d)
+    narrow = work.itemsize < 8
     for r in range(n):
         alpha = par[index[r] if par.size > 1 else 0]
+        close = going[r] < 0.0
+        if alpha <= 2.0 or narrow and not close:
+            continue
+        least = 1.0
         for j in range(d):
-            q[j] = work[(d + j) * LANES + r]
-        if hangs_on_last_bits(q, total[r], alpha):
+            v = work[(d + j) * LANES + r]
+            least = min(least, v if v > 0.0 else 1.0)
+        if hangs_on_last_bits(least ** (alpha - 1.0), total[r], alpha, close, narrow):
             for j in range(d):
                 x[j] = work[j * LANES + r]
             total[r] = refine(x, np.float64(top[r]), lifts[r], alpha, q)
@@ -174,8 +185,7 @@ def _lanes(work, d, n, par, index, mean, count, lifts):
     for j in range(d):
         q = column(work, d + j, n)
         _lane_relatives(column(work, j, n), top, rate, rest, exponent, total, q)
-    if work.itemsize == 8:
-        _refine_doubtful(work, d, n, par, index, top, total, lifts)
+    _refine_doubtful(work, d, n, par, index, top, total, going, lifts)
     for j in range(d):
         _lane_shares(column(work, d + j, n), total, column(work, j, n))
 

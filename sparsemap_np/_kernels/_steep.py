@@ -57,14 +57,16 @@ def _parts(x, w):
 
 @fast
 def _rough_normaliser(m, s, b, exponent):
-    """F(s) over a strip, read off the bits: at most 7% above the truth."""
-    T = type(s)
+    """F(s) over a strip, read off the bits: at most 7% above the truth.
+
+    Bases that float32 does not hold in full count nothing: their bits are no logarithm.
+    """
     f = np.float32(0)
     for j in range(m.size):
-        gap = m[j] - s
-        inside = gap > T(0)
-        r = rough_root(np.float32(b * gap if inside else T(1)), exponent)
-        f += r if inside else np.float32(0)
+        q = np.float32(b * (m[j] - s))
+        known = q > np.float32(1.2e-38)
+        r = rough_root(q if known else np.float32(1), exponent)
+        f += r if known else np.float32(0)
     return f
 
 
