@@ -37,9 +37,9 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from sparsemap_np import FenchelYoungClassifier
-from sparsemap_np.linear_model._coordinates import _OneBlock
 from sparsemap_np.linear_model._curvature import Curvature
 from sparsemap_np.linear_model._objective import LinearObjective
+from sparsemap_np.linear_model._one_block import OneBlock
 from sparsemap_np.linear_model._row_space import _Space
 
 GAP = 1e-6
@@ -184,7 +184,7 @@ def peak(fit, n):
     return most / 2**20
 
 
-def share_read(curvature):
+def share_read(curvature, _):
     """What part of the scores a product with the Hessian needs."""
     if not hasattr(curvature, "share"):
         lanes = curvature._objective.lanes
@@ -197,9 +197,9 @@ def share_read(curvature):
 
 # What multiplies by X and by its transpose, and what part of the scores that takes.
 PRODUCTS = (
-    (LinearObjective, "_evaluate", lambda self: 1.0),
-    (_OneBlock, "value_and_gradient", lambda self: 1.0),
-    (_Space, "image", lambda self: 1.0),
+    (LinearObjective, "_evaluate", lambda *_: 1.0),
+    (OneBlock, "over", lambda self, block, _: len(block.X) / len(self.block.X)),
+    (_Space, "image", lambda *_: 1.0),
     (Curvature, "product", share_read),
 )
 
@@ -210,7 +210,7 @@ def passes(fit, n):
 
     def counted(method, share):
         def call(self, *args, **options):
-            count[0] += 2 * share(self)
+            count[0] += 2 * share(self, *args)
             return method(self, *args, **options)
 
         return call

@@ -145,6 +145,30 @@ def test_zero_once_the_margin_is_reached(loss):
     assert L[3] > 0
 
 
+@every
+@each_dtype
+@pytest.mark.parametrize("d", [1, 2, 5, 40, 700])
+def test_labels_around_the_margin_equal_their_one_hot_rows(loss, dtype, d):
+    """Beyond the margin a label's row is answered without its probabilities."""
+    margin = 1.0 if loss.kind == "normmax" or loss.param <= 1 else 1 / (loss.param - 1)
+    leads = margin * np.array([0, 0.5, 1 - 1e-6, 1, 1 + 1e-6, 1.5, 100])
+    rng = np.random.default_rng(d)
+    X = 3 - rng.random((2 * len(leads), d))
+    y = rng.integers(0, d, len(X))
+    X[len(leads) :, :] = 3  # all others tie for the second place
+    X[np.arange(len(X)), y] = 3 + np.r_[leads, leads]
+    strange = [[INF], [-INF], [np.nan]] if d == 1 else [[INF, 0], [0, INF], [INF, INF], [0, np.nan]]
+    X = np.r_[X, np.pad(np.array(strange), [(0, 0), (0, max(0, d - 2))])].astype(dtype)
+    y = np.r_[y, np.zeros(len(strange), int)]
+    options = {"return_grad": True, "return_support_size": True}
+    L, size, dX = loss(X, y, **options)
+    L1, size1, dX1 = loss(X, np.eye(d, dtype=dtype)[y], **options)
+    eps = np.finfo(dtype).eps
+    np.testing.assert_allclose(L, L1, rtol=64 * eps, atol=64 * eps * (1 + margin))
+    np.testing.assert_array_equal(size, size1)
+    np.testing.assert_allclose(dX, dX1, rtol=0, atol=8 * eps)
+
+
 # --------------------------------------------------------------------------- targets
 @every
 @each_dtype

@@ -74,6 +74,12 @@ def _own(p, rest, alpha):
 
 
 @scalar
+def entmax_lead(alpha):
+    """The margin of the loss: there is none for dense mappings."""
+    return 1.0 / (alpha - 1.0) if alpha > 1.0 else np.inf
+
+
+@scalar
 def entmax_label_loss(x, t, p, alpha, ref, lift):
     """Target: the class t. ``lift`` is ln_b of the largest probability."""
     z = np.float64(x[t]) - ref
@@ -120,6 +126,15 @@ def _entmax15_term(q, w, u):
 
 
 @element
+def _softmax_term(q, w, u):
+    """``w (log w - u) - w + q``; nothing but q where w = 0, also for a score of -inf."""
+    inside = w > 0.0
+    log_w = log_of_positive(w if inside else 1.0)
+    term = max(w * log_w - w + q - (w * u if inside else 0.0), 0.0)
+    return term if w != q else 0.0
+
+
+@element
 def _entmax_term(q, w, u, alpha):
     """Any finite alpha. ``w u`` is nothing where w = 0, also for a score of -inf."""
     inside = w > 0.0
@@ -146,6 +161,10 @@ def entmax_soft_loss(x, y, scale, p, alpha, ref, lift):
         for j in range(p.size):
             u = _reduced(x[j], ref, lift)
             total += _entmax15_term(np.float64(p[j]), scale * np.float64(y[j]), u)
+    elif alpha == 1.0:
+        for j in range(p.size):
+            u = _reduced(x[j], ref, lift)
+            total += _softmax_term(np.float64(p[j]), scale * np.float64(y[j]), u)
     elif alpha == np.inf:
         for j in range(p.size):
             u = _reduced(x[j], ref, 0.0)
@@ -155,6 +174,12 @@ def entmax_soft_loss(x, y, scale, p, alpha, ref, lift):
             u = _reduced(x[j], ref, lift)
             total += _entmax_term(np.float64(p[j]), scale * np.float64(y[j]), u, alpha)
     return max(total, 0.0)
+
+
+@scalar
+def normmax_lead(alpha):
+    """The margin of the loss, whatever the norm."""
+    return 1.0
 
 
 @scalar

@@ -419,3 +419,44 @@ def moving_rows(S, E, gap, moves):
         if ahead > gap:
             b, ahead = _leader(stretch(E, i * k, k))
             moves[i] = a != b or not ahead > gap
+
+
+@kernel("leads")
+def leads(S, labels, out):
+    """``out[i]``: how far the score of the label is ahead of all others."""
+    k = S.shape[1]
+    for i in range(S.shape[0]):
+        x = stretch(S, i * k, k)
+        t = labels[i]
+        others = -np.inf
+        for j in range(k):
+            others = max(others, np.float64(x[j]) if j != t else -np.inf)
+        out[i] = np.float64(x[t]) - others
+
+
+@kernel("longest_difference")
+def longest_difference(z, origin, k):
+    """A bound of ``|v_j - v_l|`` for the columns of ``z - origin``, which are k (and one of zeros).
+
+    Two columns are no further apart than from the mean together.
+    """
+    squares = np.zeros(k)
+    for start in range(0, z.size, k):
+        change = stretch(z, start, k)
+        earlier = stretch(origin, start, k)
+        total = 0.0
+        for j in range(k):
+            total += change[j] - earlier[j]
+        mean = total / k if k > 1 else 0.0
+        for j in range(k):
+            v = change[j] - earlier[j] - mean
+            squares[j] += v * v
+    first = 0.0
+    second = 0.0
+    for j in range(k):
+        if not squares[j] < first:
+            second = first
+            first = squares[j]
+        elif squares[j] > second:
+            second = squares[j]
+    return math.sqrt(first) + math.sqrt(second)

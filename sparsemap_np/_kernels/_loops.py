@@ -20,6 +20,7 @@ from sparsemap_np._kernels._scan import block_count, fill, scan, special_row, wo
 from sparsemap_np._kernels._views import stretch
 
 _EXACT = 8192
+_PEEKED = 256
 """Ones are counted in the row's own type, to fill the lanes; so many of them exactly."""
 
 
@@ -264,11 +265,25 @@ def _scale_and_count(p, scale):
     return count
 
 
-def label_loss_loop(name, plan, loss, serves):
+@sums
+def _not_below(x, level):
+    """How many scores are not below a level; two or more may be too few."""
+    count = 0
+    for start in range(0, x.size, _PEEKED):
+        part = stretch(x, start, min(_PEEKED, x.size - start))
+        for j in range(part.size):
+            count += 0 if np.float64(part[j]) < level else 1
+        if count > 1:
+            break
+    return count
+
+
+def label_loss_loop(name, plan, loss, lead, serves):
     """``losses[i]`` for the class ``labels[i]``; a negative label is an ignored row.
 
     ``scales`` multiplies the gradient of each row (weight over the reduction's divisor). A ``grad``
-    without rows: no gradient is wanted.
+    without rows: no gradient is wanted. Where the label is ahead of all others by more than
+    ``lead(par)`` it holds all probability: near the end of a fit most rows need no solver.
     """
     rows, capacity, _ = plan
     scratch = _scratch(name, plan)
@@ -287,13 +302,19 @@ def label_loss_loop(name, plan, loss, serves):
             n = 0
             while n < capacity and i < stop:
                 if step == 0 or serves(par[i]):
-                    if labels[i] >= 0:
+                    t = labels[i]
+                    rests = False
+                    if t >= 0 and n_iter == 0:
+                        level = np.float64(X[i, t]) - lead(par[i * step])
+                        x = stretch(X, i * d, d)
+                        rests = level > -np.inf and _not_below(x, level) == 1
+                    if t >= 0 and not rests:
                         index[n] = i
                         place[n] = i if wanted else n
                         n += 1
                     else:
                         losses[i] = 0
-                        support[i] = 0
+                        support[i] = 1 if rests else 0
                         if wanted:
                             fill(stretch(grad, i * d, d), 0)
                 i += 1

@@ -41,8 +41,9 @@ class Mapping:
     ``vjp_pair``: ``vjp_row(p, v, par, work, dx)``, and ``vjp_rows(p, v, par, d, work, dx)`` for
     one or several short rows laid end to end, ``dpar_row(p, v, par) -> float``,
     ``label_loss_row(x, t, p, par, ref, lift) -> float``,
-    ``soft_loss_row(x, y, scale, p, par, ref, lift) -> float``. ``alpha`` is the parameter of a
-    mapping that has only one, NaN otherwise. ``short_rows`` solves short rows side by side, as a
+    ``soft_loss_row(x, y, scale, p, par, ref, lift) -> float``. ``one_hot_lead(par)`` is the lead
+    over the second beyond which the first score holds all probability. ``alpha`` is the parameter
+    of a mapping that has only one, NaN otherwise. ``short_rows`` solves short rows side by side, as a
     ``Plan`` does, where a mapping has it. ``serves(par)`` tells which parameters the solvers take;
     kernels leave the rows with others to the record that does.
     """
@@ -55,6 +56,7 @@ class Mapping:
     serves: Callable = everything
     short_rows: Callable | None = None
     label_loss_row: Callable | None = None
+    one_hot_lead: Callable | None = None
     dpar_row: Callable | None = None
     bisect_row: Callable | None = None
 
@@ -109,7 +111,8 @@ class Mapping:
 
     @cached_property
     def label_loss(self) -> Callable:
-        return self._by_length(_loops.label_loss_loop, "label_loss", self.label_loss_row)
+        functions = self.label_loss_row, self.one_hot_lead
+        return self._by_length(_loops.label_loss_loop, "label_loss", *functions)
 
     @cached_property
     def soft_loss(self) -> Callable:
@@ -118,7 +121,8 @@ class Mapping:
     @cached_property
     def bisect_label_loss(self) -> Callable:
         name = f"{self.name}.bisect_label_loss"
-        return _loops.label_loss_loop(name, self._bisect_plan, self.label_loss_row, everything)
+        functions = self.label_loss_row, self.one_hot_lead
+        return _loops.label_loss_loop(name, self._bisect_plan, *functions, everything)
 
     @cached_property
     def bisect_soft_loss(self) -> Callable:
@@ -146,6 +150,7 @@ def _of_entmax(
         dpar_row=_dalpha.entmax_dalpha,
         bisect_row=_bisect.entmax_bisect_row,
         label_loss_row=_fy.entmax_label_loss,
+        one_hot_lead=_fy.entmax_lead,
         soft_loss_row=_fy.entmax_soft_loss,
     )
 
@@ -213,6 +218,7 @@ NORMMAX = Mapping(
     dpar_row=_normmax_slopes.normmax_dalpha,
     bisect_row=_bisect.normmax_bisect_row,
     label_loss_row=_fy.normmax_label_loss,
+    one_hot_lead=_fy.normmax_lead,
     soft_loss_row=_fy.normmax_soft_loss,
 )
 BUDGET = Mapping(
@@ -276,11 +282,11 @@ def entmax_kernel(par: NDArray) -> Mapping | Family:
         return Family(ENTMAX_FAMILY)
     if par.size == 1:  # as numbers: NumPy would take ten times as long, more than one row takes
         alpha = par.item()
-        return next(m for m in ENTMAX_FAMILY if _plainly(m.serves)(alpha))
-    members = tuple(m for m in ENTMAX_FAMILY if _plainly(m.serves)(par).any())
+        return next(m for m in ENTMAX_FAMILY if plainly(m.serves)(alpha))
+    members = tuple(m for m in ENTMAX_FAMILY if plainly(m.serves)(par).any())
     return members[0] if len(members) == 1 else Family(members)
 
 
-def _plainly(serves: Callable) -> Callable:
-    """The test outside of kernels, for numbers and arrays alike."""
+def plainly(serves: Callable) -> Callable:
+    """A scalar function outside of kernels, for numbers and arrays alike."""
     return getattr(serves, "py_func", serves)

@@ -16,9 +16,9 @@ from sparsemap_np.linear_model._objective import LinearObjective
 from sparsemap_np.linear_model._solution import ROUNDING, Solution, largest
 
 # Steps remembered: many where they are short, and as many as SciPy's where they are long.
-_MEMORY = 30
+_MEMORY = 60
 _LEAST_MEMORY = 10
-_REMEMBERED = 2**18
+_REMEMBERED = 2**15
 # A step is long enough where the derivative along it has shrunk to this share, and short enough
 # where it has not grown beyond that share uphill.
 _CURVED = 0.9

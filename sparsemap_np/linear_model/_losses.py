@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sparsemap_np import losses, mappings
 from sparsemap_np._kernels import table
-from sparsemap_np._kernels.table import Mapping
+from sparsemap_np._kernels.table import Mapping, plainly
 
 _ONE = np.ones(1)
 
@@ -126,12 +126,9 @@ class FenchelYoung:
     @property
     def one_hot_gap(self) -> float:
         """A lead of the first score over the second that leaves no probability to the second."""
-        form = self.jacobian
-        if form is None or self.kernels is table.BUDGET:
+        if self.kernels is None or self.parameter is None or self.kernels.one_hot_lead is None:
             return np.inf
-        if form.norm:
-            return 1.0
-        return 1.0 / (form.alpha - 1.0) if form.alpha > 1.0 else np.inf
+        return plainly(self.kernels.one_hot_lead)(float(self.parameter[0]))
 
     def residuals(
         self, scores: NDArray, y: NDArray, weight: NDArray | None, into: Residuals
