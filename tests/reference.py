@@ -37,7 +37,7 @@ _NAN = mpf("nan")
 def _solve(log_mass, slope, low, high):
     """Root of an increasing function on [low, high]: Newton, kept inside its bracket."""
     t = high
-    for _ in range(2000):
+    for i in range(2000):
         value = log_mass(t)
         if value >= 0:
             high = t
@@ -45,7 +45,7 @@ def _solve(log_mass, slope, low, high):
             low = t
         step = value / slope(t)
         new = t - step
-        if not low <= new <= high:
+        if not low <= new <= high or i > 100:  # beside a kink Newton's steps may go in circles
             new = (low + high) / 2
         if abs(new - t) <= mpf(10) ** (8 - mp.dps) * (1 + abs(t)):
             return new

@@ -381,6 +381,28 @@ def test_normmax_of_long_rows_in_place(alpha):
         np.testing.assert_array_equal(sm.normmax_bisect(X, alpha, out=X), P)
 
 
+@each_dtype
+@pytest.mark.parametrize("alpha", [2.2, 5, 20, 100])
+@pytest.mark.parametrize("d", [2, 33])
+def test_normmax_of_scores_beside_the_threshold(d, alpha, dtype):
+    """Where probabilities have an unbounded slope: ties at tau, and units in the last place."""
+    eps = np.finfo(dtype).eps
+    X = np.random.default_rng(d).normal(size=(9, d)) - 4
+    X[:, 0] = 0
+    X[:, 1] = -1 + np.array([-64, -2, -1, 0, 1, 2, 8, 64, 1e4]) * eps / 2
+    X[3, 1:] = -np.random.default_rng(1).integers(1, 3, d - 1)
+    X = X.astype(dtype)
+    P = sm.normmax_bisect(X, alpha)
+    exact = reference.rows(reference.normmax, X, param=alpha)
+    assert_close(P, exact, dtype)
+    if dtype == "float64":
+        np.testing.assert_array_equal(P[3, 1:], 0)
+    for x, p in zip(X, P, strict=True):
+        np.testing.assert_array_equal(sm.normmax_bisect(x, alpha), p)
+        sm.normmax_bisect(x, alpha, out=x)
+        np.testing.assert_array_equal(x, p)
+
+
 # --------------------------------------------------------------------------- arrays
 def layouts(X):
     """The same values in every layout that NumPy has."""

@@ -28,6 +28,9 @@ from sparsemap_np._kernels._tsallis import (
 from sparsemap_np._kernels._twosum import product_error
 from sparsemap_np._kernels._views import stretch
 
+# Newton's steps in double-double: one or two, or more where a base is about an ulp.
+_MOST_REFINEMENTS = 10
+
 
 @element
 def relative(z, rate, rest, exponent):
@@ -237,7 +240,7 @@ def refine(x, top, level, alpha, p):
     inverse, rest = reciprocal(alpha - 1.0)
     eh, el = add(1.0, 0.0, inverse, rest)
     lowest = top
-    for _ in range(3):
+    for _ in range(_MOST_REFINEMENTS):
         fh, fl = -1.0, 0.0
         slope = 0.0
         curvature = 0.0
