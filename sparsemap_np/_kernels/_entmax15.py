@@ -76,13 +76,20 @@ def root_of_squares(x, top, scale, bmax):
     T = type(x[0])
     m = T(top)
     span = 1.0 / scale
-    # The mean of the w is at most the root of the mean of their squares, 1 / sqrt(d).
-    mean, count = mean_below(x, top)
-    reach = span / math.sqrt(count)
-    tau = T(max(-span, min(mean - reach, -reach)))
+    tau = T(-span)
+    back = T(0)
+    share = 1.0
     if bmax.size > 1:
         # Bounds are rounded: step back by more than their error.
-        tau = max(T(-span), max(tau, _coarse(bmax, m, T(-span), scale)) - T(1e-5))
+        back = T(1e-5)
+        tau = max(tau, _coarse(bmax, m, tau, scale) - back)
+        share = _mass(bmax, m, tau, scale)[2] / bmax.size
+    # Where most blocks lie below the bound, another reading of the row brings nothing.
+    if share > 0.5:
+        # The mean of the w is at most the root of the mean of their squares, 1 / sqrt(d).
+        mean, count = mean_below(x, top)
+        reach = span / math.sqrt(count)
+        tau = max(tau, T(min(mean - reach, -reach)) - back)
     lo = 0.0
     before = -1.0
     solved = False

@@ -65,12 +65,19 @@ def threshold(x, top, bmax):
     """Threshold of x - max as (hi, lo): hi in the row's dtype, lo the exact remainder."""
     T = type(x[0])
     m = T(top)
-    # All of the mass is at least what the mean of all scores would hold.
-    mean, count = mean_below(x, top)
-    tau = T(max(-1.0, min(mean - 1.0 / count, -1.0 / count)))
+    tau = T(-1)
+    back = T(0)
+    share = 1.0
     if bmax.size > 1:
         # Bounds are rounded: step back by more than their error.
-        tau = max(T(-1), max(tau, _coarse(bmax, m, T(-1))) - T(1e-5))
+        back = T(1e-5)
+        tau = max(tau, _coarse(bmax, m, tau) - back)
+        share = _mass(bmax, m, tau)[1] / bmax.size
+    # Where most blocks lie below the bound, another reading of the row brings nothing.
+    if share > 0.5:
+        # All of the mass is at least what the mean of all scores would hold.
+        mean, count = mean_below(x, top)
+        tau = max(tau, T(min(mean - 1.0 / count, -1.0 / count)) - back)
     lo = 0.0
     before = -1.0
     for _ in range(x.size + 4):
