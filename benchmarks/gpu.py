@@ -22,6 +22,9 @@ import sparsemap_np as sm
 SECTIONS = ("versions", "accuracy", "repeat", "interop", "times")
 LENGTHS = (1, 2, 31, 32, 33, 255, 256, 257, 1023, 1024, 1025, 4096, 32000, 100003)
 SHAPES = ((4096, 32000), (65536, 64), (16384, 1024), (64, 1_000_000))
+TEAMS = (20, 700, 5000)
+"""Lengths that a thread, a warp and a block are given."""
+REPEATED = ((512, 20), (512, 700), (64, 32000))
 MAPS = (
     ("sparsemax", {}),
     ("entmax15", {}),
@@ -39,7 +42,12 @@ DOUBLE = ("sparsemax", "entmax15", "normmax_bisect")
 """Tried in float64 too: compiling the others twice would take longer than all the rest."""
 
 TARGETS = {"sparsemax": 1.3, "entmax15": 1.3, "alpha=1.25": 2.0, "vjp sparsemax": 1.3}
-"""At 4096 x 32000, times the floor."""
+"""At the first shape, times the floor."""
+
+SOFTMAX_TARGETS = {"sparsemax": 1.0, "entmax15": 1.0}
+"""At the first shape, times torch.softmax."""
+
+EPS = float(np.finfo("float32").eps)
 
 faults = []
 
@@ -82,10 +90,87 @@ def rows(n, dtype, rng):
     return X.astype(dtype)
 
 
+def poison(torch, like):
+    """Leave the memory of the next result full of a number that is no answer."""
+    torch.full_like(like, 777.0)
+
+
 def accuracy(torch):
     """Every kernel against float64 on the processor, its output poisoned beforehand."""
-    worst = {}
     rng = np.random.default_rng(0)
+    worst = mappings_and_vjps(torch, rng)
+    for n in TEAMS:
+        own_parameters(torch, rng, n)
+        losses(torch, rng, n)
+        halves(torch, rng, n)
+    return worst
+
+
+def near(got, expected, room, what):
+    got = got.cpu().numpy().astype("f8")
+    same = np.isnan(got) == np.isnan(expected)
+    worst = np.nanmax(np.abs(got - expected) / room) if got.size else 0
+    check((same & ~(np.abs(got - expected) > room)).all(), f"{what}: {worst:.3g} times the room")
+
+
+def own_parameters(torch, rng, n):
+    """An alpha or budget a row, from the host and from the device, and their gradients."""
+    X = rows(n, "float32", rng)
+    dP = rng.normal(size=X.shape).astype("float32")
+    tX, tdP = torch.from_numpy(X).cuda(), torch.from_numpy(dP).cuda()
+    for name, values in (
+        ("entmax", [0.7, 1.0, 1.25, 1.5, 2.0, 3.0, np.inf]),
+        ("normmax_bisect", [1.0, 1.5, 2.0, 3.0, 5.0, 1.2, np.inf]),
+        ("budget_bisect", [0.0, 1.0, 2.0, 2.5, 0.5, 1.0, 1.0]),
+    ):
+        par = np.array(values)[:, None]
+        exact = getattr(sm, name)(X.astype("f8"), par)
+        for where, given in (("host", par), ("device", torch.from_numpy(par).cuda())):
+            poison(torch, tX)
+            P = getattr(sm, name)(tX, given)
+            near(P, exact, EPS * (4 + 8 * exact), f"{name} n={n}, one parameter a row ({where})")
+        P = P.cpu().numpy()
+        vjp = getattr(sm, f"{name}_vjp")
+        flag = "return_dbudget" if name == "budget_bisect" else "return_dalpha"
+        kw = {} if name == "budget_bisect" else {"alpha": par}
+        _, got = vjp(tdP, torch.from_numpy(P).cuda(), **kw, **{flag: True})
+        _, expected = vjp(dP.astype("f8"), P.astype("f8"), **kw, **{flag: True})
+        near(got, expected, 2e-3 * np.abs(expected) + 1e-4, f"{name} n={n}: {flag}")
+
+
+def losses(torch, rng, n):
+    X = rows(n, "float32", rng)[:6]  # the seventh row has a masked target
+    y = np.arange(6) % n
+    Y = sm.entmax(rng.normal(size=X.shape).astype("float32"), 1.5)
+    kw = {"reduction": "mean", "return_grad": True}
+    tX = torch.from_numpy(X).cuda()
+    for target in (y, Y):
+        given = torch.from_numpy(target).cuda()
+        for name, more in (
+            ("sparsemax_loss", {}),
+            ("entmax15_loss", {}),
+            ("entmax_loss", {"alpha": 1.25}),
+            ("normmax_bisect_loss", {"alpha": 2.0}),
+        ):
+            poison(torch, tX)
+            loss, grad = getattr(sm, name)(tX, given, **more, **kw)
+            exact, slope = getattr(sm, name)(X.astype("f8"), target, **more, **kw)
+            what = f"{name} n={n} {'labels' if target is y else 'distributions'}"
+            near(loss, exact, 64 * EPS * (1 + abs(exact)), what)
+            near(grad, slope, 4 * EPS, f"{what}: gradient")
+
+
+def halves(torch, rng, n):
+    """float16 is computed in float32 and rounded once."""
+    X = rng.normal(size=(5, n)).astype("float16")
+    got = sm.entmax15(torch.from_numpy(X).cuda())
+    check(got.dtype == torch.float16, f"float16 n={n}: another dtype")
+    exact = sm.entmax15(X.astype("f8"))
+    near(got, exact, np.finfo("float16").eps * exact + 1e-7, f"float16 n={n}")
+
+
+def mappings_and_vjps(torch, rng):
+    worst = {}
     for dtype in ("float32", "float64"):
         eps = np.finfo(dtype).eps
         for n in LENGTHS:
@@ -109,6 +194,7 @@ def accuracy(torch):
                 check((total <= 4 * eps * np.sqrt(support)).all(), f"{what}: sum")
                 derivative = {k: v for k, v in kw.items() if k == "alpha"}
                 vjp = getattr(sm, f"{name}_vjp")
+                poison(torch, tX)
                 dX = vjp(tdP, P, **derivative).cpu().numpy()
                 reference = vjp(dP.astype("f8"), got, **derivative)
                 size = np.abs(reference).max(1, keepdims=True) + np.abs(dP).max()
@@ -121,7 +207,7 @@ def accuracy(torch):
 
 def repeat(torch):
     """The same bits twenty times."""
-    for shape in ((512, 20), (512, 700), (64, 32000)):
+    for shape in REPEATED:
         X = torch.randn(shape, device="cuda", generator=torch.Generator("cuda").manual_seed(1))
         y = torch.arange(shape[0], device="cuda") % shape[1]
         for name, kw in MAPS:
@@ -135,7 +221,7 @@ def repeat(torch):
 
 
 def interop(torch):
-    X = torch.randn(300, 70, device="cuda")
+    X = torch.randn(30, 70, device="cuda")
     expected = sm.sparsemax(X.cpu().numpy())
     out = torch.empty_like(X)
     check(sm.sparsemax(X, out=out).data_ptr() == out.data_ptr(), "torch: out is another memory")
@@ -148,10 +234,10 @@ def interop(torch):
     check(half.dtype == torch.float16, "torch: float16")
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):
-        Z = torch.randn(4096, 32000, device="cuda")
+        Z = torch.randn(SHAPES[0], device="cuda")
         Q = sm.entmax15(Z * 2.0)  # enqueued behind its input on the same stream, no waiting
     side.synchronize()
-    check(torch.allclose(Q.sum(1), torch.ones(4096, device="cuda"), atol=1e-4), "torch: stream")
+    check(torch.allclose(Q.sum(1), torch.ones(len(Z), device="cuda"), atol=1e-4), "torch: stream")
     start = time.perf_counter()
     for _ in range(20):
         sm.entmax15(Z)
@@ -164,12 +250,19 @@ def interop(torch):
     if cupy is None:
         print("  CuPy is not installed")
         return
-    C = cupy.asarray(X.cpu().numpy())
+    C = cupy.asarray(X)
+    check(C.data.ptr == X.data_ptr(), "CuPy: no view of a tensor")
+    out = cupy.empty_like(C)
+    check(sm.sparsemax(C, out=out).data.ptr == out.data.ptr, "CuPy: out is another memory")
     with cupy.cuda.Stream(non_blocking=True) as stream:
         P = sm.sparsemax(C)
         stream.synchronize()
     check(isinstance(P, cupy.ndarray), "CuPy: another kind came back")
     check(np.allclose(P.get(), expected, atol=1e-6), "CuPy: values")
+    with sm.cuda_stream(side):
+        P = sm.sparsemax(C)
+    side.synchronize()
+    check(np.allclose(P.get(), expected, atol=1e-6), "CuPy: cuda_stream")
 
 
 def milliseconds(torch, call, seconds=0.25):
@@ -227,6 +320,7 @@ def times(torch):
         X = torch.randn(shape, device="cuda")
         calls = candidates(torch, X)
         copy = milliseconds(torch, calls["copy"][0])
+        softmax = milliseconds(torch, calls["torch.softmax"][0])
         per_array = copy / 2
         print(f"  {shape[0]} x {shape[1]} float32: a copy takes {copy:.3f} ms")
         for name, (call, arrays) in calls.items():
@@ -235,11 +329,16 @@ def times(torch):
             except Exception as error:  # a peer that cannot do this shape
                 print(f"    {name:22s} {type(error).__name__}")
                 continue
-            ratio = took / (arrays * per_array)
             table[f"{shape[0]}x{shape[1]} {name}"] = took
-            target = TARGETS.get(name) if shape == SHAPES[0] else None
-            mark = "" if target is None else f"  (target {target})"
-            print(f"    {name:22s} {took:9.3f} ms {ratio:6.2f} x the floor{mark}")
+            line = f"    {name:22s} {took:9.3f} ms"
+            for ratio, targets, unit in (
+                (took / (arrays * per_array), TARGETS, "the floor"),
+                (took / softmax, SOFTMAX_TARGETS, "torch.softmax"),
+            ):
+                target = targets.get(name) if shape == SHAPES[0] else None
+                mark = "" if target is None else f" (target {target})"
+                line += f" {ratio:6.2f} x {unit}{mark}"
+            print(line)
         del X, calls
     return table
 

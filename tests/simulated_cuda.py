@@ -7,9 +7,11 @@ through every strategy: a thread, a warp, a block for each row, filtering and ov
 """
 
 import functools
+import json
 import sys
 import threading
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -145,6 +147,7 @@ def device(X):
     return cuda.to_device(np.ascontiguousarray(X))
 
 
+LARGEST = np.finfo("float32").max
 AWKWARD = np.array(
     [
         [np.nan, 1, 2, 3],
@@ -157,6 +160,9 @@ AWKWARD = np.array(
         [3e38, -3e38, 1, 0],
         [1e9 + 64, 1e9, 1e9 - 64, 5],
         [0.5, 0.5, 0.25, 0.25],
+        [LARGEST, -LARGEST, -LARGEST, LARGEST],
+        [1e30, -1e30, 2e30, 1e30],
+        [2**26, 2**26 + 8, 2**26 + 16, 2**26 + 24],
     ],
     dtype="float32",
 )
@@ -368,6 +374,16 @@ def test_losses(loss, soft):
     assert got[0].dtype == got[2].dtype == "float32"
 
 
+@pytest.mark.parametrize("name", ["entmax15_loss", "normmax_bisect_loss"])
+def test_a_gradient_in_the_place_of_p_leaves_the_loss_as_it_is(name):
+    """The lane that reports the loss needs p[t], over which another lane writes."""
+    X = np.random.default_rng(6).normal(size=(40, 40)).astype("float32")
+    y = device(np.arange(40))
+    loss, _ = getattr(sm, name)(device(X), y, return_grad=True)
+    alone = getattr(sm, name)(device(X), y)
+    np.testing.assert_array_equal(loss.copy_to_host(), alone.copy_to_host())
+
+
 @pytest.mark.parametrize("loss", BUDGET_LOSSES, ids=str)
 @pytest.mark.parametrize("given", [False, True])
 def test_budget_loss(loss, given):
@@ -456,6 +472,13 @@ class Stand(np.ndarray):
 class CuPyStand(Stand):
     device = types.SimpleNamespace(id=0)
 
+    @property
+    def data(self):
+        return types.SimpleNamespace(ptr=self.ctypes.data)
+
+    def get(self):
+        return np.array(self)
+
 
 class TorchStand(Stand):
     is_cuda = True
@@ -478,6 +501,21 @@ class TorchStand(Stand):
 
     def to(self, device, non_blocking):
         return self
+
+    def cuda(self):
+        return self
+
+    def cpu(self):
+        return self
+
+    def numpy(self):
+        return np.array(self)
+
+    def half(self):
+        return self.astype("float16")
+
+    def data_ptr(self):
+        return self.ctypes.data
 
 
 def cupy_module():
@@ -539,3 +577,98 @@ def test_a_tensor_that_requires_grad_is_told_of_the_recipe(monkeypatch):
     X.requires_grad = True
     with pytest.raises(TypeError, match=r"docs/gpu\.md"):
         sm.sparsemax(X)
+
+
+class Plain:
+    """Whatever is asked of it, it is itself: streams and events."""
+
+    ptr = cuda_stream = 0
+
+    def __init__(self, *args, **kwargs):
+        pass
+
+    def __getattr__(self, name):
+        return lambda *args, **kwargs: self
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *args):
+        pass
+
+    def elapsed_time(self, other):
+        return 1.0
+
+
+def bench_torch():
+    rng = np.random.default_rng(0)
+
+    def tensor(a):
+        return np.asarray(a).view(TorchStand)
+
+    def randn(*shape, device=None, generator=None):
+        shape = shape[0] if isinstance(shape[0], tuple) else shape
+        return tensor(rng.normal(size=shape).astype("float32"))
+
+    def softmax(X, axis):
+        return tensor(sm.entmax(np.array(X), 1.0, axis=axis))
+
+    torch = torch_module()
+    torch.__dict__.update(
+        from_numpy=tensor,
+        randn=randn,
+        randn_like=lambda X: randn(X.shape),
+        empty_like=lambda X: tensor(np.full_like(X, 7)),
+        full_like=lambda X, value: tensor(np.full_like(X, value)),
+        ones=lambda n, device: np.ones(n),
+        arange=lambda n, device: tensor(np.arange(n)),
+        equal=np.array_equal,
+        allclose=np.allclose,
+        softmax=softmax,
+        _softmax_backward_data=lambda dP, P, axis, dtype: dP,
+        Generator=Plain,
+        cuda=Plain(),
+        version=types.SimpleNamespace(cuda="none"),
+        __version__="stand-in",
+    )
+    torch.cuda.__dict__.update(
+        get_device_name=lambda: "simulator",
+        is_available=lambda: True,
+        Event=Plain,
+        Stream=Plain,
+    )
+    return torch
+
+
+def test_every_line_of_the_benchmark(monkeypatch, tmp_path, capsys):
+    """It may get one run on a GPU: here it runs on few short rows, with stand-ins for libraries."""
+    path = Path(__file__).parent.parent / "benchmarks" / "gpu.py"
+    bench = types.ModuleType("gpu_benchmark")
+    exec(compile(path.read_text(), str(path), "exec"), bench.__dict__)
+    torch = bench_torch()
+    cupy = cupy_module()
+    cupy.asarray = lambda a: np.asarray(a).view(CuPyStand)
+    cupy.empty_like = lambda a: np.full_like(a, 7)
+    cupy.cuda = types.SimpleNamespace(Stream=Plain)
+    peer = types.SimpleNamespace(sparsemax=bench.sm.sparsemax, entmax15=None, entmax_bisect=None)
+    for name, module in {"torch": torch, "cupy": cupy, "entmax": peer}.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    for name, value in {
+        "LENGTHS": (1, 3, 9),
+        "SHAPES": ((2, 40), (3, 6)),
+        "TEAMS": (6, 20, 40),
+        "REPEATED": ((1, 6), (1, 40)),
+        "MAPS": bench.MAPS[:2] + bench.MAPS[-2:],
+        "DOUBLE": ("sparsemax",),
+    }.items():
+        monkeypatch.setattr(bench, name, value) if hasattr(bench, name) else pytest.fail(name)
+    bench.milliseconds.__defaults__ = (0.0,)
+    monkeypatch.setattr(sys, "argv", ["gpu.py", "--out", str(tmp_path / "found.json")])
+    with pytest.raises(SystemExit):
+        bench.main()
+    # The simulator is done with a kernel when a launch returns.
+    assert bench.faults == ["torch: a call waits for the device"]
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert set(found) == {*bench.SECTIONS, "faults"}
+    printed = capsys.readouterr().out
+    assert "(target 1.3)" in printed and "x torch.softmax (target 1.0)" in printed

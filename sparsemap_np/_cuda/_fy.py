@@ -1,8 +1,9 @@
 """Fenchel-Young losses of a row, by a team of threads, as sums of terms >= 0.
 
-``label(x, t, p, alpha, b, ref, lift, lane, board)`` and ``soft(x, y, scale, p, alpha, b, ref, lift,
-lane, board)`` return the loss to every lane; ``ref`` and ``lift`` come from the solver of the row.
-The formulas are those of the CPU's kernel of this name.
+``label(x, t, own, p, alpha, b, ref, lift, lane, board)`` and ``soft(x, y, scale, p, alpha, b, ref,
+lift, lane, board)`` return the loss to every lane; ``ref`` and ``lift`` come from the solver of the
+row. ``own`` is p[t], read before any lane may have written the gradient over it. The formulas are
+those of the CPU's kernel of this name.
 """
 
 import math
@@ -25,7 +26,7 @@ def entmax_label(team):
     _, total = team.sum_three
 
     @device
-    def label(x, t, p, alpha, b, ref, lift, lane, board):
+    def label(x, t, own, p, alpha, b, ref, lift, lane, board):
         others = zero
         powers = zero
         for j in range(lane, p.shape[0], W):
@@ -40,8 +41,7 @@ def entmax_label(team):
         if b == zero:
             loss = -(z + lift)
         else:
-            own = own_label_loss(T(p[t & PLACE]), others, z + lift, alpha, b)
-            loss = powers / alpha + own
+            loss = powers / alpha + own_label_loss(own, others, z + lift, alpha, b)
         return loss if loss > zero or loss != loss else zero
 
     return label
@@ -95,10 +95,10 @@ def normmax_label(team):
     one = T(1)
 
     @device
-    def label(x, t, p, alpha, b, ref, lift, lane, board):
+    def label(x, t, own, p, alpha, b, ref, lift, lane, board):
         loss = one - ((T(x[t & PLACE]) - ref) + lift)
         loss = loss if loss > zero or loss != loss else zero
-        return zero if T(p[t & PLACE]) == one else loss
+        return zero if own == one else loss
 
     return label
 

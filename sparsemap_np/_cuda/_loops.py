@@ -444,12 +444,14 @@ def label_loss_loop(make: Callable, team: Team) -> Callable:
             x = X[i]
             p = P[i]
             target = T(x[place & PLACE])
+            # Before the team meets in a sum: the gradient may take the place of P.
+            own = T(p[place & PLACE])
             lift = state[1, i]
             count = zero
             for j in range(lane, d, W):
                 count += one if T(p[j & PLACE]) > zero else zero
             count, _a, _b = total(count, zero, zero, board)
-            loss = row(x, place, p, alpha, b, state[0, i], lift, lane, board)
+            loss = row(x, place, own, p, alpha, b, state[0, i], lift, lane, board)
             if not -infinity < lift < infinity:
                 # The solver gave no threshold: an infinite score took all, or NaN.
                 hot = state[0, i] == infinity and T(p[0]) == T(p[0])
