@@ -403,6 +403,21 @@ def test_normmax_of_scores_beside_the_threshold(d, alpha, dtype):
         np.testing.assert_array_equal(x, p)
 
 
+@each_dtype
+@pytest.mark.parametrize("d", [40, 100, 1000, 30000])
+def test_sparsemax_of_many_ties_a_unit_inside_the_margin(d, dtype):
+    # The threshold lies between -1 and the next number: rounded, a step goes past all the ties.
+    for units in (1, 2, 10):
+        gap = units * np.finfo(dtype).epsneg
+        X = np.full((1, d), -1 + gap, dtype)
+        X[0, 0] = 0
+        exact = np.full((1, d), gap / d)
+        exact[0, 0] = 1 - (d - 1) * (gap / d)
+        P = sm.sparsemax(X)
+        assert_close(P, exact, dtype)
+        assert abs(P.astype("f8").sum() - 1) <= 4 * np.finfo(dtype).eps * math.sqrt(d)
+
+
 # --------------------------------------------------------------------------- arrays
 def layouts(X):
     """The same values in every layout that NumPy has."""

@@ -80,13 +80,22 @@ def threshold(x, top, bmax):
         tau = max(tau, T(min(mean - 1.0 / count, -1.0 / count)) - back)
     lo = 0.0
     before = -1.0
+    last = T(-np.inf)
+    step = 0.0
     for _ in range(x.size + 4):
         s, c = _row_mass(x, m, tau, bmax)
         lo = (s - 1.0) / c
         # The same scores twice: the step is exact. But a sum far above 1 carries its rounding.
         if (c == before and s < 2.0) or T(tau + lo) == tau:
             break
+        # A right step may be rounded past scores that belong to the support: no more than that.
+        if lo < 0.0 and T(tau + lo) <= last:
+            return split_sum(last, step, T(0))
+        if lo > 0.0 and T(tau + lo) == last:
+            break
         before = c
+        last = tau
+        step = lo
         tau = T(tau + lo)
     return split_sum(tau, lo, T(0))
 
