@@ -51,7 +51,7 @@ def test_values_and_gradients_are_those_of_all_rows(monkeypatch, loss, alpha, k,
     assert np.count_nonzero(np.array(rows) < 0.5 * n) > 30
 
 
-def test_scores_that_overflow_are_looked_at(monkeypatch):
+def test_scores_that_overflow_are_looked_at():
     some = RestingRows(losses("sparsemax", 2.0, 5, False), 1.0)
     every = losses("sparsemax", 2.0, 5, False)
     z = np.zeros(np.prod(every.shape))

@@ -59,6 +59,11 @@ class Block:
         """Labels or distributions as the kernels take them."""
         return self.y.toarray() if sp.issparse(self.y) else self.y
 
+    def __getitem__(self, rows: slice | np.ndarray) -> Block:
+        """Some of the rows of dense data, in this order."""
+        weight = None if self.weight is None else self.weight[rows]
+        return Block(self.X[rows], self.y[rows], weight)
+
 
 @dataclass
 class Trail:

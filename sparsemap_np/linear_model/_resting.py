@@ -56,7 +56,7 @@ class RestingRows:
             step = self._step(z)
             if step < self._steps[-1]:
                 n = int(np.searchsorted(self._steps, step, side="right"))
-                return self._losses.over(_first(self._view, n), z)
+                return self._losses.over(self._view[:n], z)
         elif self._evaluations < self._next_look:
             return self._losses.value_and_gradient(z)
         return self._look(z)
@@ -86,18 +86,10 @@ class RestingRows:
         cost = np.arange(n) + _LOOK * n * np.minimum(1.0, usual / np.maximum(steps, 1e-300))
         number = int(np.argmin(cost))
         if cost[number] < _WORTH * n:
-            block = self._losses.block
-            order = order[: number + 1]
-            weight = None if block.weight is None else block.weight[order]
-            self._view = Block(block.X[order], block.y[order], weight)
+            self._view = self._losses.block[order[: number + 1]]
             self._steps = steps[: number + 1]
             self._patience = 1
         else:
             self._next_look = self._patience
             self._patience = min(2 * self._patience, _MOST_PATIENCE)
         return value, gradient
-
-
-def _first(block: Block, n: int) -> Block:
-    weight = None if block.weight is None else block.weight[:n]
-    return Block(block.X[:n], block.y[:n], weight)
