@@ -404,6 +404,28 @@ def test_normmax_of_scores_beside_the_threshold(d, alpha, dtype):
 
 
 @each_dtype
+@pytest.mark.parametrize("alpha", [2.5, 4, 10, 50])
+@pytest.mark.parametrize("d", [6, 40, 9000])
+def test_normmax_of_several_scores_a_few_units_beside_the_threshold(d, alpha, dtype):
+    """The series of the last steps diverges there, and the other coordinates move with them."""
+    rng = np.random.default_rng(d)
+    T = np.dtype(dtype).type
+    X = np.full((12, d), T(-3))
+    exact = np.zeros((12, d))
+    for x, p in zip(X, exact, strict=True):
+        x[:2] = rng.normal(size=2) / 3
+        _, tau = reference.normmax(x[:2], alpha, with_tau=True)
+        x[2:5] = x[:2].max() + float(tau)
+        for j, units in enumerate(rng.integers(-3, 4, 3)):
+            for _ in range(abs(units)):
+                x[2 + j] = np.nextafter(x[2 + j], T(np.copysign(9, units)))
+        p[:5] = reference.normmax(x[:5], alpha)
+    assert_close(sm.normmax_bisect(X, alpha), exact, dtype)
+    for x, p in zip(X, exact, strict=True):
+        assert_close(sm.normmax_bisect(x, alpha), p, dtype)
+
+
+@each_dtype
 @pytest.mark.parametrize("d", [40, 100, 1000, 30000])
 def test_sparsemax_of_many_ties_a_unit_inside_the_margin(d, dtype):
     # The threshold lies between -1 and the next number: rounded, a step goes past all the ties.

@@ -95,16 +95,23 @@ score enters the support on the way, and what leaves it shows in the last moment
 
 @polynomial
 def level_change(f, s0, s1, s2, s3, s4, exponent):
-    """The root h of ``sum (u + h)^exponent = s0 / f`` by Taylor's series, and its next term."""
+    """The root h of ``sum (u + h)^exponent = s0 / f`` by Taylor's series, and its next term.
+
+    The series diverges where a base u is not larger than h: Newton's step, of a convex sum, is
+    safe from there.
+    """
     h1 = exponent * s1
     h2 = 0.5 * exponent * (exponent - 1.0) * s2
     h3 = (exponent * (exponent - 1.0) * (exponent - 2.0) / 6.0) * s3
     gap = s0 * ((1.0 - f) / f)
-    h = gap / h1
+    newton = gap / h1
+    h = newton
     for _ in range(3):
         h = (gap - h * h * (h2 + h3 * h)) / h1
     next_term = exponent * (exponent - 1.0) * (exponent - 2.0) * (exponent - 3.0) / 24.0
-    return h, abs(next_term) * s4 * (h * h) * (h * h) / s0
+    error = abs(next_term) * s4 * (h * h) * (h * h) / s0
+    converges = abs(newton) * s4 <= 0.25 * s3
+    return (h if converges else newton), (error if converges else 1.0)
 
 
 @polynomial
@@ -192,6 +199,12 @@ def _lowest_above(x, bound):
     return low
 
 
+@element
+def base_of(z, rate, rest):
+    """``1 + z (rate + rest)``, z finite."""
+    return (1.0 + z * rate) + (product_error(z, rate, z * rate) + z * rest)
+
+
 @scalar
 def _least_base(x, top, rate, rest, bmax):
     """(z - tau) / (max - tau) of the lowest score that is not clearly below tau."""
@@ -201,8 +214,7 @@ def _least_base(x, top, rate, rest, bmax):
     for k in range(bmax.size):
         if bmax[k] > bound:
             low = min(low, np.float64(_lowest_above(block_of(x, k), bound)))
-    z = low - top
-    return (1.0 + z * rate) + (product_error(z, rate, z * rate) + z * rest)
+    return base_of(low - top, rate, rest)
 
 
 @scalar
@@ -215,17 +227,24 @@ def _base_double(x, top, high, low):
 
 
 @scalar
+def _power_double(bh, bl, eh, el):
+    """``(bh + bl)+^(eh + el)``; 0 also where two doubles do not hold it."""
+    if bh > 1e-300:
+        lh, ll = log_double(bh, bl)
+        lh, ll = multiply(lh, ll, eh, el)
+        if lh > -700.0:
+            return exp_double(lh, ll)
+    return 0.0, 0.0
+
+
+@scalar
 def _residual(x, tau, eh, el):
     """``sum q^a - 1`` at a score tau."""
     fh, fl = -1.0, 0.0
     for j in range(x.size):
         bh, bl = _base_double(x[j], tau, 0.0, 0.0)
-        if bh > 1e-300:
-            lh, ll = log_double(bh, bl)
-            lh, ll = multiply(lh, ll, eh, el)
-            if lh > -700.0:
-                qh, ql = exp_double(lh, ll)
-                fh, fl = add(fh, fl, qh, ql)
+        qh, ql = _power_double(bh, bl, eh, el)
+        fh, fl = add(fh, fl, qh, ql)
     return fh + fl
 
 
@@ -248,24 +267,21 @@ def refine(x, top, level, alpha, p):
         outside = -np.inf
         for j in range(x.size):
             bh, bl = _base_double(x[j], top, high, low)
-            if bh > 1e-300:
-                lh, ll = log_double(bh, bl)
-                lh, ll = multiply(lh, ll, eh, el)
-                if lh > -700.0:
-                    qh, ql = exp_double(lh, ll)
-                    fh, fl = add(fh, fl, qh, ql)
-                    slope += eh * qh / bh
-                    curvature += eh * (eh - 1.0) * qh / (bh * bh)
-                    lowest = np.float64(x[j]) if bh < least else lowest
-                    least = min(least, bh)
-            elif x[j] > -np.inf:
+            qh, ql = _power_double(bh, bl, eh, el)
+            if qh > 0.0:
+                fh, fl = add(fh, fl, qh, ql)
+                slope += eh * qh / bh
+                curvature += eh * (eh - 1.0) * qh / (bh * bh)
+                lowest = np.float64(x[j]) if bh < least else lowest
+                least = min(least, bh)
+            elif bh <= 0.0 and x[j] > -np.inf:
                 outside = max(outside, bh)
         step = -fh / slope
         high, low = add(high, low, step, 0.0)
         # What Newton's step leaves, beside the smallest base; and whether a score came in.
         if step * step * curvature < 1e-18 * least * slope and outside + step < 0.0:
             break
-    if least < 1e-6 * high and _residual(x, lowest, eh, el) > -1e-21:
+    if least < 1e-6 * high and _residual(x, lowest, eh, el) > -1e-28:
         high, low = add(top, 0.0, -lowest, 0.0)
     total = 0.0
     for j in range(x.size):
@@ -291,16 +307,20 @@ def normmax_row(x, top, alpha, bmax, room, p):
     t = upper_bound(x, m, b, 1.0, 1.0 / b, bmax)
     d = x.size
     if d <= ROOM:
-        bound = T(-(1.0 + b * t) * (1.0 + 1e-4))
+        # Scores as they are: minus the maximum they would be rounded, and for alpha > 2 the slope
+        # of a probability is unbounded.
+        slack = 5e-7 if x.itemsize < 8 else 1e-15
+        bound = T(top - (1.0 + b * t) * (1.0 + 1e-4) - slack * abs(top))
         z, r = copies(room, d)
-        count = gather(x, m, bound, bmax, z)
+        count = gather(x, T(0), bound, bmax, z)
         size = whole_lines(count)
         z = stretch(z, 0, size)
         open_blocks = blocks_of_copies(room, d, size)
-        t = descend(narrowed(z, r), np.float32(0), b, 1.0, 1.0 / b, t, open_blocks)
-        lift, total, exact = _solve(z, T(0), alpha, b, t, open_blocks, stretch(r, 0, size))
+        t = descend(narrowed(z, m, r), np.float32(0), b, 1.0, 1.0 / b, t, open_blocks)
+        fill(open_blocks, m)
+        lift, total, exact = _solve(z, m, alpha, b, t, open_blocks, stretch(r, 0, size))
         if exact:
-            scatter(x, m, bound, 1.0 / total, bmax, r, count, p)
+            scatter(x, T(0), bound, 1.0 / total, bmax, r, count, p)
             return lift
     else:
         t = descend(x, m, b, 1.0, 1.0 / b, t, bmax)

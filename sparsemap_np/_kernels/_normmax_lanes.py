@@ -18,6 +18,7 @@ from sparsemap_np._kernels._lanes import (
 )
 from sparsemap_np._kernels._normmax import (
     SHIFT,
+    base_of,
     beside_a_score,
     changed_rate,
     far_enough,
@@ -98,7 +99,16 @@ def _lane_shares(q, total, p):
 
 
 @scalar
-def _refine_doubtful(work, d, n, par, index, top, total, going, lifts):
+def _lane_least(x, top, rate, rest, least):
+    """The least base of the scores that are not clearly below tau, so far."""
+    for r in range(x.size):
+        base = base_of(max(np.float64(x[r]) - np.float64(top[r]), -1e9), rate[r], rest[r])
+        base = base if base > -1e-15 else 1.0
+        least[r] = base if base < least[r] else least[r]
+
+
+@scalar
+def _refine_doubtful(work, d, n, par, index, top, total, least, going, lifts):
     """Solve again, one by one, the rows that would show the last bits of their threshold."""
     own = first_state(d)
     x = stretch(work, own * LANES, d)
@@ -109,11 +119,7 @@ def _refine_doubtful(work, d, n, par, index, top, total, going, lifts):
         close = going[r] < 0.0
         if alpha <= 2.0 or narrow and not close:
             continue
-        least = 1.0
-        for j in range(d):
-            v = work[(d + j) * LANES + r]
-            least = min(least, v if v > 0.0 else 1.0)
-        if hangs_on_last_bits(least ** (alpha - 1.0), total[r], alpha, close, narrow):
+        if hangs_on_last_bits(least[r], total[r], alpha, close, narrow):
             for j in range(d):
                 x[j] = work[j * LANES + r]
             total[r] = refine(x, np.float64(top[r]), lifts[r], alpha, q)
@@ -185,7 +191,12 @@ def _lanes(work, d, n, par, index, mean, count, lifts):
     for j in range(d):
         q = column(work, d + j, n)
         _lane_relatives(column(work, j, n), top, rate, rest, exponent, total, q)
-    _refine_doubtful(work, d, n, par, index, top, total, going, lifts)
+    least = s1
+    if work.itemsize == 8:
+        fill(least, 1.0)
+        for j in range(d):
+            _lane_least(column(work, j, n), top, rate, rest, least)
+    _refine_doubtful(work, d, n, par, index, top, total, least, going, lifts)
     for j in range(d):
         _lane_shares(column(work, d + j, n), total, column(work, j, n))
 

@@ -202,11 +202,11 @@ def scatter(x, top, bound, scale, bmax, r, gathered, p):
 
 
 @referring
-def narrowed(z, r):
-    """A float32 copy of z, in the memory of r where z is not float32 itself."""
+def narrowed(z, top, r):
+    """A float32 copy of z - top in the memory of r."""
     out = r.view(np.float32)[: z.size]
     for j in range(z.size):
-        out[j] = z[j]
+        out[j] = z[j] - top
     return out
 
 
@@ -333,7 +333,7 @@ def _solver(name, exponent_of):
             size = whole_lines(count)
             z = stretch(z, 0, size)
             open_blocks = blocks_of_copies(room, d, size)
-            t = descend(narrowed(z, r), np.float32(0), b, b, exponent, t, open_blocks)
+            t = descend(narrowed(z, T(0), r), np.float32(0), b, b, exponent, t, open_blocks)
             t, y = _polish(z, stretch(r, 0, size), t, b, b, exponent)
             scatter(x, m, bound, y, bmax, r, count, p)
             return t
