@@ -4,8 +4,9 @@ import warnings
 
 import numpy as np
 import pytest
+import reference
 import scipy.sparse
-from mappings_list import BUDGET_LOSSES, DTYPES, INF, LOSSES
+from mappings_list import BUDGET_LOSSES, DTYPES, INF, LOSSES, assert_close
 
 import sparsemap_np as sm
 
@@ -187,6 +188,17 @@ def test_labels_of_every_kind_equal_their_one_hot_rows(loss, dtype):
         tiny = np.finfo(dtype).eps
         np.testing.assert_allclose(L2, L, rtol=64 * tiny, atol=64 * tiny)
         np.testing.assert_allclose(dX2, dX, rtol=0, atol=4 * tiny)
+
+
+@each_dtype
+@pytest.mark.parametrize("alpha", [0.3, 0.999, 1 - 1e-9, 1 + 1e-9, 1.001, 1.01, 1.1, 3])
+def test_labels_whose_probability_is_subnormal_or_underflows(alpha, dtype):
+    """The loss of a class is read off its score where its probability has lost its digits."""
+    gaps = np.r_[np.linspace(60, 115, 30), np.linspace(600, 760, 30)]
+    X = np.c_[np.zeros(60), gaps, gaps / 2].astype(dtype)
+    y = np.zeros(60, dtype=int)
+    exact = [float(reference.loss("entmax", x, 0, alpha)) for x in X]
+    assert_close(sm.entmax_loss(X, y, alpha, reduction="none"), exact, dtype)
 
 
 @every

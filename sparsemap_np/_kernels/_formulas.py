@@ -77,7 +77,9 @@ def power_of_probability(p, alpha):
 def own_label_loss(pt, others, reduced, alpha, b):
     """The target's part of the entmax loss of a label: its probability, the others', its score."""
     T = type(pt)
-    if pt > T(0):
+    if pt > T(1e-37):  # a smaller one may lack digits, or have become 0
         log_p = T(math.log1p(-others)) if others < T(0.5) else T(math.log(pt))
         return T(math.expm1(alpha * log_p)) / alpha - T(math.expm1(b * log_p)) / b
-    return -T(1) / alpha - reduced
+    v = b * reduced
+    power = T(math.exp(T(math.log1p(v)) * (alpha / b))) if v > T(-1) else T(0)
+    return (power - T(1)) / alpha - reduced

@@ -74,6 +74,14 @@ def _own(p, rest, alpha):
 
 
 @scalar
+def _own_of_score(u, alpha):
+    """``_own`` of a probability too small for its type's full precision: from its score."""
+    b = alpha - 1.0
+    power = math.exp(math.log1p(b * u) * (alpha / b)) if b * u > -1.0 else 0.0
+    return (power - 1.0) / alpha - u
+
+
+@scalar
 def entmax_lead(alpha):
     """The margin of the loss: there is none for dense mappings."""
     return 1.0 / (alpha - 1.0) if alpha > 1.0 else np.inf
@@ -99,7 +107,7 @@ def entmax_label_loss(x, t, p, alpha, ref, lift):
             powers += block_powers
     p[t] = own
     own = np.float64(own)
-    gain = _own(own, others, alpha) if own > 0.0 else -1.0 / alpha - (z + lift)
+    gain = _own(own, others, alpha) if own > 1e-37 else _own_of_score(z + lift, alpha)
     return max(powers / alpha + gain, 0.0)
 
 
