@@ -29,12 +29,19 @@ from numba.core.compiler import CompileResult
 from numba.core.runtime import rtsys
 from numba.extending import overload
 
+from sparsemap_np._kernels._parts import PartCompiler
+
 # The numpy error model leaves out the zero test of each division, which stops vectorisation.
 OPTIONS = {"error_model": "numpy", "nogil": True}
 
 # Only kernels are called from Python; for what they call, the code to take Python's arguments and
 # C's would cost a fifth of the compilation.
-_COUNTED = {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+_COUNTED = {
+    **OPTIONS,
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+    "pipeline_class": PartCompiler,
+}
 
 # Kernels own their arrays and outlive all that they call. There Numba would count references to
 # arrays up and down again, dozens of times in a row of scores: a fourth of a short row's time.
