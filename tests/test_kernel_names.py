@@ -26,7 +26,9 @@ def test_every_product_of_a_factory_has_a_name_of_its_own():
         products = [mapping.row, *mapping.vjp_pair]
         for name in KERNELS:
             kernel = getattr(mapping, name)
-            products += [kernel.short, kernel.long] if hasattr(kernel, "short") else [kernel]
+            products += (
+                [kernel.short, kernel.block, kernel.long] if hasattr(kernel, "short") else [kernel]
+            )
         for function in products:
             # One function may serve several mappings, but no two functions may share a name.
             assert functions.setdefault(qualified(function), function) is function

@@ -1,7 +1,8 @@
 """1.5-entmax: p = ((z - tau) / 2)+^2 with sum p = 1.
 
-Newton on the norm ``sqrt(sum w^2)``, w = (z - tau)+ / 2, which is convex in tau: from the left it
-never overshoots. The quadratic of the active scores (exact, once no score is dropped) ends it.
+The norm ``sqrt(sum w^2)``, w = (z - tau)+ / 2, is convex in tau: Newton's step on it leads to the
+left of the threshold, from either side. From the left Halley's step, which knows how scores drop
+out, goes further. The quadratic of the active scores (exact, once no score is dropped) ends it.
 """
 
 import math
@@ -10,6 +11,7 @@ import numpy as np
 
 from sparsemap_np._kernels._compile import element, fast, scalar
 from sparsemap_np._kernels._lanes import column, first_state
+from sparsemap_np._kernels._lockstep import lockstep_rows
 from sparsemap_np._kernels._scan import block_of, mean_below
 from sparsemap_np._kernels._sparsemax import excess_above
 from sparsemap_np._kernels._twosum import split_sum
@@ -54,17 +56,45 @@ def _row_mass(x, m, tau, scale, bmax):
     return s1, s2, c
 
 
+@element
+def _safe_step(s1, s2, span):
+    """Newton's step on the norm: it ends left of the threshold, or on it."""
+    return span * (s2 - math.sqrt(s2)) / s1
+
+
+@element
+def _long_step(s1, s2, c, tau, span):
+    """Halley's step on the norm, from the left; it may lead a little past the threshold."""
+    T = type(s2)
+    root = math.sqrt(s2)
+    square = s1 * s1
+    bent = T(2) * root * square - (root - T(1)) * (s2 * c - square)
+    least = T(0.5) * root * square  # no more than four of Newton's steps
+    step = T(2) * span * s2 * (root - T(1)) * s1 / (bent if bent > least else least)
+    most = T(-0.9) * tau  # the largest score stays above
+    return step if step < most else most
+
+
+@element
+def _near(s2):
+    """Whether few scores may still drop out, so that the quadratic leads closest."""
+    T = type(s2)
+    return abs(s2 - T(1)) < T(0.3)
+
+
 @scalar
 def _coarse(bmax, m, tau, scale):
-    """A lower bound of tau: the threshold of a subset of the scores."""
+    """A lower bound of tau, the threshold of a subset of the scores, and how many lie above."""
     T = type(bmax[0])
+    span = T(1) / scale
     for _ in range(8):
         s1, s2, c = _mass(bmax, m, tau, scale)
-        step = (s2 - math.sqrt(s2)) / (scale * s1)
-        if not step > T(1e-3):
+        step = _safe_step(s1, s2, span)
+        bound = tau + step
+        if abs(step) < T(1e-3):
             break
-        tau = tau + step
-    return tau
+        tau = tau + _long_step(s1, s2, c, tau, span) if s2 > T(1) else bound
+    return bound, c
 
 
 @scalar
@@ -82,8 +112,9 @@ def root_of_squares(x, top, scale, bmax):
     if bmax.size > 1:
         # Bounds are rounded: step back by more than their error.
         back = T(1e-5)
-        tau = max(tau, _coarse(bmax, m, tau, scale) - back)
-        share = _mass(bmax, m, tau, scale)[2] / bmax.size
+        bound, above = _coarse(bmax, m, tau, scale)
+        tau = max(tau, bound - back)
+        share = above / bmax.size
     # Where most blocks lie below the bound, another reading of the row brings nothing.
     if share > 0.5:
         # The mean of the w is at most the root of the mean of their squares, 1 / sqrt(d).
@@ -101,10 +132,11 @@ def root_of_squares(x, top, scale, bmax):
         # But a sum far above 1 carries its rounding.
         if (solved and c == before and s2 < 2.0) or T(tau + lo) == tau:
             break
-        # The quadratic overshoots when scores drop out on its way; the norm's step never does.
-        solved = c == before and k < 20
+        # The quadratic overshoots when scores drop out on its way; Newton's step never does.
+        solved = (c == before or _near(s2)) and k < 20
         if not solved:
-            lo = span * (s2 - math.sqrt(s2)) / s1
+            far = s2 > 1.0 and k < 20
+            lo = _long_step(s1, s2, c, tau + 0.0, span) if far else _safe_step(s1, s2, span)
         before = c
         moved = T(tau + lo)
         if moved == tau:
@@ -161,15 +193,18 @@ def _lane_steps(tau, lo, s1, s2, c, before, going, span, safe):
         exact = span * (s2[r] - T(1)) / (s1[r] + root)
         same = c[r] == before[r]
         done = ((going[r] > T(1)) & same & (s2[r] < T(2))) | (tau[r] + exact == tau[r])
-        # The quadratic overshoots when scores drop out on its way; the norm's step never does.
-        step = exact if done | (same & safe) else span * (s2[r] - math.sqrt(s2[r])) / s1[r]
+        # The quadratic overshoots when scores drop out on its way; Newton's step never does.
+        solved = (same | _near(s2[r])) & safe
+        far = _long_step(s1[r], s2[r], c[r], tau[r], span)
+        step = far if safe & (s2[r] > T(1)) else _safe_step(s1[r], s2[r], span)
+        step = exact if done | solved else step
         moved = tau[r] + step
         done = done | (moved == tau[r])
         lo[r] = step if on else lo[r]
         on = on & (not done)
         tau[r] = moved if on else tau[r]
         before[r] = c[r]
-        going[r] = (T(2) if same & safe else T(1)) if on else T(0)
+        going[r] = (T(2) if solved else T(1)) if on else T(0)
         left += going[r]
         s1[r] = T(0)
         s2[r] = T(0)
@@ -225,3 +260,25 @@ def entmax15_lanes(work, d, n, par, index, mean, count, lifts):
         lifts[r] = -(np.float64(tau[r]) + np.float64(lo[r])) - 2.0
     for j in range(d):
         _lane_write(column(work, j, n), tau, lo)
+
+
+@scalar
+def _lockstep_start(mean, count):
+    """The mean of the w is at most the root of the mean of their squares, 1 / sqrt(count)."""
+    reach = 2.0 / math.sqrt(count)
+    return min(mean - reach, -reach)
+
+
+@scalar
+def _lockstep_read(x, m, tau, r, s1, s2, c):
+    s1[r], s2[r], c[r] = _mass(x, m, tau, type(tau)(0.5))
+
+
+@scalar
+def _lockstep_steps(tau, lo, s1, s2, c, before, going, k):
+    return _lane_steps(tau, lo, s1, s2, c, before, going, type(tau[0])(2), k < 20)
+
+
+entmax15_lockstep = lockstep_rows(
+    "entmax15", 2.0, _lockstep_start, _lockstep_read, _lockstep_steps, _write
+)

@@ -16,7 +16,8 @@ from sparsemap_np._kernels._centre import SHORT, WIDTH, room
 from sparsemap_np._kernels._compile import element, kernel, referring, row_function, scalar, sums
 from sparsemap_np._kernels._lanes import LANES, lanes_size, rows_in_turn
 from sparsemap_np._kernels._lanes import SHORT as SHORT_SCORES
-from sparsemap_np._kernels._scan import block_count, fill, scan, special_row, work_size
+from sparsemap_np._kernels._lockstep import TOGETHER, lockstep_size
+from sparsemap_np._kernels._scan import BLOCK, block_count, fill, scan, special_row, work_size
 from sparsemap_np._kernels._views import stretch
 
 _EXACT = 8192
@@ -69,11 +70,22 @@ def short_plan(rows):
     return Plan(rows, LANES, lanes_size)
 
 
-class ByLength:
-    """A kernel for short rows and one for the others, each made when it is needed."""
+def block_plan(rows):
+    """Rows of one block in lockstep."""
+    return Plan(rows, TOGETHER, lockstep_size)
 
-    def __init__(self, short: Callable[[], Callable] | None, long: Callable[[], Callable]) -> None:
+
+class ByLength:
+    """Kernels for short rows, for rows of one block and for the others, made when needed."""
+
+    def __init__(
+        self,
+        short: Callable[[], Callable] | None,
+        block: Callable[[], Callable] | None,
+        long: Callable[[], Callable],
+    ) -> None:
         self._make_short = short
+        self._make_block = block
         self._make_long = long
 
     @cached_property
@@ -81,12 +93,18 @@ class ByLength:
         return self.long if self._make_short is None else self._make_short()
 
     @cached_property
+    def block(self) -> Callable:
+        return self.long if self._make_block is None else self._make_block()
+
+    @cached_property
     def long(self) -> Callable:
         return self._make_long()
 
     def of(self, d: int) -> Callable:
         """The kernel for rows of d scores."""
-        return self.short if d <= SHORT_SCORES else self.long
+        if d <= SHORT_SCORES:
+            return self.short
+        return self.block if d <= BLOCK else self.long
 
     def __call__(self, X: NDArray, *arguments: Any) -> None:
         self.of(X.shape[1])(X, *arguments)

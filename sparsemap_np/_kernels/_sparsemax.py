@@ -9,6 +9,7 @@ import numpy as np
 
 from sparsemap_np._kernels._compile import element, fast, scalar
 from sparsemap_np._kernels._lanes import column, first_state
+from sparsemap_np._kernels._lockstep import lockstep_rows
 from sparsemap_np._kernels._scan import block_of, mean_below
 from sparsemap_np._kernels._twosum import split_sum
 
@@ -195,3 +196,24 @@ def sparsemax_lanes(work, d, n, par, index, mean, count, lifts):
         lifts[r] = -(np.float64(tau[r]) + rest) - 1.0
     for j in range(d):
         _lane_write(column(work, j, n), tau, lo)
+
+
+@scalar
+def _lockstep_start(mean, count):
+    """All of the mass is at least what the mean of all scores would hold."""
+    return min(mean - 1.0 / count, -1.0 / count)
+
+
+@scalar
+def _lockstep_read(x, m, tau, r, s, unused, c):
+    s[r], c[r] = _mass(x, m, tau)
+
+
+@scalar
+def _lockstep_steps(tau, lo, s, unused, c, before, going, k):
+    return _lane_steps(tau, lo, s, c, before, going)
+
+
+sparsemax_lockstep = lockstep_rows(
+    "sparsemax", 1.0, _lockstep_start, _lockstep_read, _lockstep_steps, _write
+)

@@ -18,13 +18,21 @@ from sparsemap_np._kernels._budget import budget_row
 from sparsemap_np._kernels._budget_lanes import budget_rows
 from sparsemap_np._kernels._compile import scalar
 from sparsemap_np._kernels._dense import dense_row
-from sparsemap_np._kernels._entmax15 import entmax15_lanes, entmax15_row
+from sparsemap_np._kernels._entmax15 import (
+    entmax15_lanes,
+    entmax15_lockstep,
+    entmax15_row,
+)
 from sparsemap_np._kernels._lanes import lanes_rows
 from sparsemap_np._kernels._loops import everything, simplex_row
 from sparsemap_np._kernels._normmax import normmax_row
 from sparsemap_np._kernels._normmax_lanes import normmax_lanes
 from sparsemap_np._kernels._softmax import softmax_lanes, softmax_row
-from sparsemap_np._kernels._sparsemax import sparsemax_lanes, sparsemax_row
+from sparsemap_np._kernels._sparsemax import (
+    sparsemax_lanes,
+    sparsemax_lockstep,
+    sparsemax_row,
+)
 from sparsemap_np._kernels._steep import steep_row
 from sparsemap_np._kernels._steep_lanes import steep_lanes
 from sparsemap_np._kernels._tsallis import power_row, tsallis_row
@@ -44,7 +52,7 @@ class Mapping:
     ``soft_loss_row(x, y, scale, p, par, ref, lift) -> float``. ``one_hot_lead(par)`` is the lead
     over the second beyond which the first score holds all probability. ``alpha`` is the parameter
     of a mapping that has only one, NaN otherwise. ``short_rows`` solves short rows side by side,
-    as a ``Plan`` does, where a mapping has it. ``serves(par)`` tells which parameters the solvers
+    as a ``Plan`` does, and ``block_rows`` rows of one block, where a mapping has them. ``serves(par)`` tells which parameters the solvers
     take; kernels leave the rows with others to the record that does.
     """
 
@@ -55,6 +63,7 @@ class Mapping:
     soft_loss_row: Callable
     serves: Callable = everything
     short_rows: Callable | None = None
+    block_rows: Callable | None = None
     label_loss_row: Callable | None = None
     one_hot_lead: Callable | None = None
     dpar_row: Callable | None = None
@@ -73,12 +82,17 @@ class Mapping:
 
         return _loops.ByLength(
             None if self.short_rows is None else lambda: make("short_", self._short_plan),
+            None if self.block_rows is None else lambda: make("block_", self._block_plan),
             lambda: make("", self._long_plan),
         )
 
     @cached_property
     def _short_plan(self) -> _loops.Plan:
         return _loops.short_plan(self.short_rows)
+
+    @cached_property
+    def _block_plan(self) -> _loops.Plan:
+        return _loops.block_plan(self.block_rows)
 
     @cached_property
     def _long_plan(self) -> _loops.Plan:
@@ -138,6 +152,7 @@ def _of_entmax(
     vjp_pair: tuple = _slopes.entmax_vjp,
     lanes: Callable | None = None,
     raw_lanes: bool = False,
+    lockstep: Callable | None = None,
 ) -> Mapping:
     """A member of the entmax family, whose loss has one form for every alpha."""
     return Mapping(
@@ -147,6 +162,7 @@ def _of_entmax(
         vjp_pair=vjp_pair,
         serves=serves,
         short_rows=None if lanes is None else lanes_rows(name, lanes, raw_lanes),
+        block_rows=lockstep,
         dpar_row=_dalpha.entmax_dalpha,
         bisect_row=_bisect.entmax_bisect_row,
         label_loss_row=_fy.entmax_label_loss,
@@ -199,9 +215,23 @@ def _above_2(alpha):
 
 
 SPARSEMAX = _of_entmax(
-    "sparsemax", 2.0, sparsemax_row, _is_2, _slopes.sparsemax_vjp, sparsemax_lanes
+    "sparsemax",
+    2.0,
+    sparsemax_row,
+    _is_2,
+    _slopes.sparsemax_vjp,
+    sparsemax_lanes,
+    lockstep=sparsemax_lockstep,
 )
-ENTMAX15 = _of_entmax("entmax15", 1.5, entmax15_row, _is_15, _slopes.entmax15_vjp, entmax15_lanes)
+ENTMAX15 = _of_entmax(
+    "entmax15",
+    1.5,
+    entmax15_row,
+    _is_15,
+    _slopes.entmax15_vjp,
+    entmax15_lanes,
+    lockstep=entmax15_lockstep,
+)
 SOFTMAX = _of_entmax("softmax", 1.0, softmax_row, _is_1, lanes=softmax_lanes)
 ARGMAX = _of_entmax("argmax", math.inf, argmax_row, _is_inf)
 DENSE = _of_entmax("dense", math.nan, dense_row, _below_1)
