@@ -32,7 +32,8 @@ def lockstep_rows(name, span, start, read, steps, write):
     """What ``rows_in_turn`` is, for rows of at most a block.
 
     ``start(mean, count)`` is where a row begins, ``read(x, m, tau, r, s1, s2, c)`` notes a row's
-    sums at tau, ``steps`` is that of the lanes, ``write(x, m, hi, lo, p)`` the answer.
+    sums at tau (``s2``, if it leaves that alone, is below any tau at first), ``steps`` is that of
+    the lanes, ``write(x, m, hi, lo, p)`` the answer.
     """
 
     @row_function(f"{name}.lockstep")
@@ -55,7 +56,7 @@ def lockstep_rows(name, span, start, read, steps, write):
             tau[r] = T(-span)
             lo[r] = T(0)
             s1[r] = T(1)
-            s2[r] = T(1)
+            s2[r] = T(-2 * span)
             c[r] = T(1)
             before[r] = T(-1)
             going[r] = T(1) if usual else T(0)
@@ -66,6 +67,10 @@ def lockstep_rows(name, span, start, read, steps, write):
             for r in range(n):
                 if going[r] > T(0):
                     read(stretch(X, index[r] * d, d), top[r], tau[r], r, s1, s2, c)
+                else:  # no NaN where a step is thrown away
+                    s1[r] = T(1)
+                    s2[r] = T(1)
+                    c[r] = T(1)
             if steps(tau, lo, s1, s2, c, before, going, k) == T(0):
                 break
         for r in range(n):

@@ -140,8 +140,11 @@ def _lane_mass(z, tau, s, c):
 
 
 @fast
-def _lane_steps(tau, lo, s, c, before, going):
-    """One Newton step in every lane that is not done; how many go on. Clears the sums."""
+def _lane_steps(tau, lo, s, c, before, going, last):
+    """One Newton step in every lane that is not done; how many go on. Clears the sums.
+
+    ``last`` is where a lane came from, less than -1 at the start.
+    """
     T = type(tau[0])
     left = T(0)
     for r in range(tau.size):
@@ -149,9 +152,13 @@ def _lane_steps(tau, lo, s, c, before, going):
         moved = tau[r] + step
         on = going[r] > T(0)
         done = ((c[r] == before[r]) & (s[r] < T(2))) | (moved == tau[r])
-        lo[r] = step if on else lo[r]
-        on = on & (not done)
-        tau[r] = moved if on else tau[r]
+        # As in ``threshold``: a right step may be rounded past scores that belong to the support.
+        past = on & (not done) & (step < T(0)) & (moved <= last[r])
+        lo[r] = step if on & (not past) else lo[r]
+        on = on & (not (done | past | ((step > T(0)) & (moved == last[r]))))
+        here = tau[r]
+        tau[r] = last[r] if past else (moved if on else here)
+        last[r] = here if on else last[r]
         before[r] = c[r]
         going[r] = T(1) if on else T(0)
         left += going[r]
@@ -178,7 +185,9 @@ def sparsemax_lanes(work, d, n, par, index, mean, count, lifts):
     c = column(work, own + 3, n)
     before = column(work, own + 4, n)
     going = column(work, own + 5, n)
+    last = column(work, own + 6, n)
     for r in range(n):
+        last[r] = T(-2)
         tau[r] = max(T(-1), min(mean[r], T(0)) - T(1) / count[r])
         s[r] = T(0)
         c[r] = T(0)
@@ -188,7 +197,7 @@ def sparsemax_lanes(work, d, n, par, index, mean, count, lifts):
     for _ in range(d + 4):
         for j in range(d):
             _lane_mass(column(work, j, n), tau, s, c)
-        if _lane_steps(tau, lo, s, c, before, going) == T(0):
+        if _lane_steps(tau, lo, s, c, before, going, last) == T(0):
             break
     for r in range(n):
         tau[r], rest = split_sum(np.float64(tau[r]), np.float64(lo[r]), tau[r])
@@ -205,13 +214,13 @@ def _lockstep_start(mean, count):
 
 
 @scalar
-def _lockstep_read(x, m, tau, r, s, unused, c):
+def _lockstep_read(x, m, tau, r, s, last, c):
     s[r], c[r] = _mass(x, m, tau)
 
 
 @scalar
-def _lockstep_steps(tau, lo, s, unused, c, before, going, k):
-    return _lane_steps(tau, lo, s, c, before, going)
+def _lockstep_steps(tau, lo, s, last, c, before, going, k):
+    return _lane_steps(tau, lo, s, c, before, going, last)
 
 
 sparsemax_lockstep = lockstep_rows(

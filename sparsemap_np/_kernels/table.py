@@ -52,8 +52,9 @@ class Mapping:
     ``soft_loss_row(x, y, scale, p, par, ref, lift) -> float``. ``one_hot_lead(par)`` is the lead
     over the second beyond which the first score holds all probability. ``alpha`` is the parameter
     of a mapping that has only one, NaN otherwise. ``short_rows`` solves short rows side by side,
-    as a ``Plan`` does, and ``block_rows`` rows of one block, where a mapping has them. ``serves(par)`` tells which parameters the solvers
-    take; kernels leave the rows with others to the record that does.
+    as a ``Plan`` does, and ``block_rows`` rows of one block in lockstep, where a mapping has them.
+    ``serves(par)`` tells which parameters the solvers take; kernels leave the rows with others to
+    the record that does.
     """
 
     name: str
