@@ -365,6 +365,22 @@ def test_a_second_process_reuses_the_cache(tmp_path):
     assert machine_code(tmp_path) == files
 
 
+def test_the_process_that_compiles_gives_the_bits_of_those_that_load(tmp_path):
+    code = """
+        import hashlib
+        import numpy as np
+        import sparsemap_np as sm
+
+        rng = np.random.default_rng(3)
+        X = 0.1 * rng.standard_normal((257, 33))
+        Y = rng.standard_normal((100, 128)).astype("float32")
+        for P in (sm.entmax_bisect(X, 1.25), sm.entmax_bisect(Y, 4 / 3), sm.entmax15(Y)):
+            print(hashlib.sha256(P.tobytes()).hexdigest())
+    """
+    compiled = run(code, NUMBA_CACHE_DIR=str(tmp_path))
+    assert run(code, NUMBA_CACHE_DIR=str(tmp_path)) == compiled
+
+
 def test_eight_processes_make_their_first_call_at_once(tmp_path):
     code = """
         import sys, time

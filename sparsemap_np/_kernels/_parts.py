@@ -38,7 +38,7 @@ class Part(JITCodeLibrary):
     def finalize(self) -> None:
         self._raise_if_finalized()
         libraries = list(dict.fromkeys(self._linking_libraries))
-        for library in libraries if hasattr(self, "_reload_init") else []:  # from Numba 0.62 on
+        for library in libraries if hasattr(self, "_reload_init") else []:  # of newer Numbas
             self._reload_init.update(library._reload_init)
         beside = [x for x in libraries if isinstance(x, Part) and not x.inlined]
         self._link([x for x in libraries if x not in beside])
