@@ -14,6 +14,7 @@ from sparsemap_np._kernels import _formulas
 
 power_of_probability = device(_formulas.power_of_probability)
 own_label_loss = device(_formulas.own_label_loss)
+own_loss_of_score = device(_formulas.own_loss_of_score)
 deformed_log = device(_formulas.deformed_log)
 
 
@@ -23,6 +24,7 @@ def entmax_label(team):
     W = team.width
     zero = T(0)
     infinity = T(math.inf)
+    full_precision = T(_formulas.FULL_PRECISION)
     _, total = team.sum_three
 
     @device
@@ -40,8 +42,10 @@ def entmax_label(team):
             return zero - z
         if b == zero:
             loss = -(z + lift)
+        elif own > full_precision:
+            loss = powers / alpha + own_label_loss(own, others, alpha, b)
         else:
-            loss = powers / alpha + own_label_loss(own, others, z + lift, alpha, b)
+            loss = powers / alpha + own_loss_of_score(z + lift, alpha, b)
         return loss if loss > zero or loss != loss else zero
 
     return label

@@ -22,7 +22,7 @@ def _fraction(n):
 
 
 _OVER_FACTORIALS = tuple(_fraction(math.factorial(n)) for n in (5, 4, 3, 2))
-_ODD = tuple(_fraction(n) for n in range(19, 0, -2))
+_OVER_ODD = tuple(_fraction(n) for n in range(19, 0, -2))
 
 
 @scalar
@@ -98,8 +98,8 @@ def log_double(xh, xl):
     tail = 1.0 / 41.0
     for k in range(39, 19, -2):
         tail = tail * qh + 1.0 / k
-    th, tl = add(*_ODD[0], tail * qh, 0.0)
-    for ch, cl in _ODD[1:]:
+    th, tl = add(*_OVER_ODD[0], tail * qh, 0.0)
+    for ch, cl in _OVER_ODD[1:]:
         th, tl = multiply(th, tl, qh, ql)
         th, tl = add(th, tl, ch, cl)
     th, tl = multiply(th, tl, 2.0 * sh, 2.0 * sl)

@@ -98,6 +98,13 @@ def _coarse(bmax, m, tau, scale):
 
 
 @scalar
+def _mean_bound(mean, count, span):
+    """A lower bound of tau: the mean of the w is at most the root of the mean of their squares."""
+    reach = span / math.sqrt(count)
+    return min(mean - reach, -reach)
+
+
+@scalar
 def root_of_squares(x, top, scale, bmax):
     """Tau of x - max with ``sum (scale (z - tau)+)^2 = 1``, as (hi, lo).
 
@@ -117,10 +124,8 @@ def root_of_squares(x, top, scale, bmax):
         share = above / bmax.size
     # Where most blocks lie below the bound, another reading of the row brings nothing.
     if share > 0.5:
-        # The mean of the w is at most the root of the mean of their squares, 1 / sqrt(d).
         mean, count = mean_below(x, top)
-        reach = span / math.sqrt(count)
-        tau = max(tau, T(min(mean - reach, -reach)) - back)
+        tau = max(tau, T(_mean_bound(mean, count, span)) - back)
     lo = 0.0
     before = -1.0
     solved = False
@@ -136,7 +141,7 @@ def root_of_squares(x, top, scale, bmax):
         solved = (c == before or _near(s2)) and k < 20
         if not solved:
             far = s2 > 1.0 and k < 20
-            lo = _long_step(s1, s2, c, tau + 0.0, span) if far else _safe_step(s1, s2, span)
+            lo = _long_step(s1, s2, c, tau, span) if far else _safe_step(s1, s2, span)
         before = c
         moved = T(tau + lo)
         if moved == tau:
@@ -263,13 +268,6 @@ def entmax15_lanes(work, d, n, par, index, mean, count, lifts):
 
 
 @scalar
-def _lockstep_start(mean, count):
-    """The mean of the w is at most the root of the mean of their squares, 1 / sqrt(count)."""
-    reach = 2.0 / math.sqrt(count)
-    return min(mean - reach, -reach)
-
-
-@scalar
 def _lockstep_read(x, m, tau, r, s1, s2, c):
     s1[r], s2[r], c[r] = _mass(x, m, tau, type(tau)(0.5))
 
@@ -280,5 +278,5 @@ def _lockstep_steps(tau, lo, s1, s2, c, before, going, k):
 
 
 entmax15_lockstep = lockstep_rows(
-    "entmax15", 2.0, _lockstep_start, _lockstep_read, _lockstep_steps, _write
+    "entmax15", 2.0, _mean_bound, _lockstep_read, _lockstep_steps, _write
 )

@@ -74,12 +74,20 @@ def power_of_probability(p, alpha):
     return T(math.pow(p, alpha))
 
 
-def own_label_loss(pt, others, reduced, alpha, b):
-    """The target's part of the entmax loss of a label: its probability, the others', its score."""
+FULL_PRECISION = 1e-37
+"""A smaller probability may lack digits in float32, or have become 0."""
+
+
+def own_label_loss(pt, others, alpha, b):
+    """The target's part of the entmax loss of a label: from its probability and the others'."""
     T = type(pt)
-    if pt > T(1e-37):  # a smaller one may lack digits, or have become 0
-        log_p = T(math.log1p(-others)) if others < T(0.5) else T(math.log(pt))
-        return T(math.expm1(alpha * log_p)) / alpha - T(math.expm1(b * log_p)) / b
+    log_p = T(math.log1p(-others)) if others < T(0.5) else T(math.log(pt))
+    return T(math.expm1(alpha * log_p)) / alpha - T(math.expm1(b * log_p)) / b
+
+
+def own_loss_of_score(reduced, alpha, b):
+    """The same from its score, for a probability below ``FULL_PRECISION``."""
+    T = type(reduced)
     v = b * reduced
     power = T(math.exp(T(math.log1p(v)) * (alpha / b))) if v > T(-1) else T(0)
     return (power - T(1)) / alpha - reduced

@@ -10,12 +10,15 @@ import math
 import numpy as np
 
 from sparsemap_np._kernels._compile import element, scalar, sums
+from sparsemap_np._kernels._formulas import FULL_PRECISION, own_loss_of_score
 from sparsemap_np._kernels._powers import (
     exp_of_negative,
     expm1_of_negative,
     log_of_positive,
 )
 from sparsemap_np._kernels._scan import BLOCK, block_count, block_of, largest, vacant
+
+_own_of_score = scalar(own_loss_of_score)
 
 
 @element
@@ -74,14 +77,6 @@ def _own(p, rest, alpha):
 
 
 @scalar
-def _own_of_score(u, alpha):
-    """``_own`` of a probability too small for its type's full precision: from its score."""
-    b = alpha - 1.0
-    power = math.exp(math.log1p(b * u) * (alpha / b)) if b * u > -1.0 else 0.0
-    return (power - 1.0) / alpha - u
-
-
-@scalar
 def entmax_lead(alpha):
     """The margin of the loss: there is none for dense mappings."""
     return 1.0 / (alpha - 1.0) if alpha > 1.0 else np.inf
@@ -107,7 +102,10 @@ def entmax_label_loss(x, t, p, alpha, ref, lift):
             powers += block_powers
     p[t] = own
     own = np.float64(own)
-    gain = _own(own, others, alpha) if own > 1e-37 else _own_of_score(z + lift, alpha)
+    if own > FULL_PRECISION:
+        gain = _own(own, others, alpha)
+    else:
+        gain = _own_of_score(z + lift, alpha, alpha - 1.0)
     return max(powers / alpha + gain, 0.0)
 
 

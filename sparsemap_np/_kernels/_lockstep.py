@@ -31,9 +31,9 @@ def _state(work, j, n):
 def lockstep_rows(name, span, start, read, steps, write):
     """What ``rows_in_turn`` is, for rows of at most a block.
 
-    ``start(mean, count)`` is where a row begins, ``read(x, m, tau, r, s1, s2, c)`` notes a row's
-    sums at tau (``s2``, if it leaves that alone, is below any tau at first), ``steps`` is that of
-    the lanes, ``write(x, m, hi, lo, p)`` the answer.
+    ``start(mean, count, span)`` is where a row begins, ``read(x, m, tau, r, s1, s2, c)`` notes a
+    row's sums at tau (``s2``, if it leaves that alone, is below any tau at first), ``steps`` is
+    that of the lanes, ``write(x, m, hi, lo, p)`` the answer.
     """
 
     @row_function(f"{name}.lockstep")
@@ -62,7 +62,7 @@ def lockstep_rows(name, span, start, read, steps, write):
             going[r] = T(1) if usual else T(0)
             if usual:
                 mean, count = mean_below(x, refs[r])
-                tau[r] = max(tau[r], T(start(mean, count)))
+                tau[r] = max(tau[r], T(start(mean, count, span)))
         for k in range(200):
             for r in range(n):
                 if going[r] > T(0):

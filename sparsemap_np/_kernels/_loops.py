@@ -21,8 +21,10 @@ from sparsemap_np._kernels._scan import BLOCK, block_count, fill, scan, special_
 from sparsemap_np._kernels._views import stretch
 
 _EXACT = 8192
-_PEEKED = 256
 """Ones are counted in the row's own type, to fill the lanes; so many of them exactly."""
+
+_PEEKED = 256
+"""Scores that are looked at before it is asked whether two are too many already."""
 
 
 @scalar

@@ -13,7 +13,7 @@ from sparsemap_np._kernels._compile import element, fast, polynomial, scalar
 from sparsemap_np._kernels._double import add, exp_double, log_double, multiply, reciprocal
 from sparsemap_np._kernels._entmax15 import root_of_squares, scaled_excess
 from sparsemap_np._kernels._powers import power_of
-from sparsemap_np._kernels._scan import BLOCK, ROOM, block_at, block_of, fill
+from sparsemap_np._kernels._scan import BLOCK, ROOM, below, block_at, block_of, fill
 from sparsemap_np._kernels._sparsemax import excess_above, threshold
 from sparsemap_np._kernels._tsallis import (
     blocks_of_copies,
@@ -309,8 +309,7 @@ def normmax_row(x, top, alpha, bmax, room, p):
     if d <= ROOM:
         # Scores as they are: minus the maximum they would be rounded, and for alpha > 2 the slope
         # of a probability is unbounded.
-        slack = 5e-7 if x.itemsize < 8 else 1e-15
-        bound = T(top - (1.0 + b * t) * (1.0 + 1e-4) - slack * abs(top))
+        bound = below(x, top, (1.0 + b * t) * (1.0 + 1e-4))
         z, r = copies(room, d)
         count = gather(x, T(0), bound, bmax, z)
         size = whole_lines(count)

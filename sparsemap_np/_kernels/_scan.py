@@ -166,6 +166,13 @@ def mean_below(x, top):
 
 
 @scalar
+def below(x, top, reach):
+    """``top - reach`` in the type of x, or less: rounding takes no score out that lies above it."""
+    slack = 5e-7 if x.itemsize < 8 else 1e-15
+    return type(x[0])(top - reach - slack * abs(top))
+
+
+@scalar
 def fill(p, value):
     """Set a whole row to one value."""
     for j in range(p.size):

@@ -62,6 +62,13 @@ def _coarse(bmax, m, tau):
 
 
 @scalar
+def _mean_bound(mean, count, span):
+    """A lower bound of tau: all of the mass is at least what the mean of all scores would hold."""
+    share = span / count
+    return min(mean - share, -share)
+
+
+@scalar
 def threshold(x, top, bmax):
     """Threshold of x - max as (hi, lo): hi in the row's dtype, lo the exact remainder."""
     T = type(x[0])
@@ -76,9 +83,8 @@ def threshold(x, top, bmax):
         share = _mass(bmax, m, tau)[1] / bmax.size
     # Where most blocks lie below the bound, another reading of the row brings nothing.
     if share > 0.5:
-        # All of the mass is at least what the mean of all scores would hold.
         mean, count = mean_below(x, top)
-        tau = max(tau, T(min(mean - 1.0 / count, -1.0 / count)) - back)
+        tau = max(tau, T(_mean_bound(mean, count, 1.0)) - back)
     lo = 0.0
     before = -1.0
     last = T(-np.inf)
@@ -208,12 +214,6 @@ def sparsemax_lanes(work, d, n, par, index, mean, count, lifts):
 
 
 @scalar
-def _lockstep_start(mean, count):
-    """All of the mass is at least what the mean of all scores would hold."""
-    return min(mean - 1.0 / count, -1.0 / count)
-
-
-@scalar
 def _lockstep_read(x, m, tau, r, s, last, c):
     s[r], c[r] = _mass(x, m, tau)
 
@@ -224,5 +224,5 @@ def _lockstep_steps(tau, lo, s, last, c, before, going, k):
 
 
 sparsemax_lockstep = lockstep_rows(
-    "sparsemax", 1.0, _lockstep_start, _lockstep_read, _lockstep_steps, _write
+    "sparsemax", 1.0, _mean_bound, _lockstep_read, _lockstep_steps, _write
 )

@@ -20,7 +20,7 @@ import numpy as np
 
 from sparsemap_np._kernels._compile import element, fast, referring, row_function, scalar
 from sparsemap_np._kernels._powers import quick_root, root_of, rough_root
-from sparsemap_np._kernels._scan import BLOCK, ROOM, STRIP, block_count, block_of, fill
+from sparsemap_np._kernels._scan import BLOCK, ROOM, STRIP, below, block_count, block_of, fill
 from sparsemap_np._kernels._views import stretch
 
 _EXACT_INDEX = 1 << 24
@@ -74,9 +74,8 @@ def _rough_normaliser(m, s, b, exponent):
 def _bound(x, top, b, w):
     """A score, or less, that is surely not in the support. Leaves the parts' maxima in w."""
     T = type(x[0])
-    slack = 5e-7 if x.itemsize == 4 else 1e-15
     _parts(x, w)
-    bound = T(top - 1.001 / b - slack * abs(top))
+    bound = below(x, top, 1.001 / b)
     m = stretch(w, 0, STRIP)
     for j in range(STRIP):
         if m[j] > bound and _rough_normaliser(m, m[j], T(b), np.float32(1.0 / b)) > 1.08:

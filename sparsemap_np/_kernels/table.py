@@ -76,7 +76,7 @@ class Mapping:
         return np.array([self.alpha])
 
     def _by_length(self, loop: Callable, name: str, *functions: Callable) -> _loops.ByLength:
-        """The kernels of a loop that solves rows, for short rows and for the others."""
+        """The kernels of a loop that solves rows, one for each way that rows are solved."""
 
         def make(prefix: str, plan: _loops.Plan) -> Callable:
             return loop(f"{self.name}.{prefix}{name}", plan, *functions, self.serves)
