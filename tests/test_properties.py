@@ -102,6 +102,19 @@ def test_every_row_length(mapping, dtype, scale):
 
 
 @plain
+@each_dtype
+@pytest.mark.parametrize("d", [8192, 8193, 20_000])
+def test_long_rows_of_which_little_much_or_all_is_supported(mapping, d, dtype):
+    """Solved on copies of what may be in the support if that is little, and in place if not."""
+    X = np.concatenate([scores(dtype, scale, (1, d), seed=d) for scale in (1, 0.05, 1e-5)])
+    X[:, ::7] -= 1e3
+    expected = naive.rows(mapping.kind, X, mapping.value(d))
+    P = mapping(X)
+    assert_close(P, expected, dtype)
+    np.testing.assert_array_equal(mapping(X, out=X), P)
+
+
+@plain
 def test_many_short_rows(mapping):
     """Every order of events that a solver may meet on a few scores, not only the usual one."""
     for d, scale in ((2, 1), (3, 0.5), (4, 2), (5, 3), (6, 10)):

@@ -13,15 +13,17 @@ from sparsemap_np._kernels._compile import element, fast, polynomial, scalar
 from sparsemap_np._kernels._double import add, exp_double, log_double, multiply, reciprocal
 from sparsemap_np._kernels._entmax15 import root_of_squares, scaled_excess
 from sparsemap_np._kernels._powers import power_of
-from sparsemap_np._kernels._scan import BLOCK, ROOM, below, block_at, block_of, fill
+from sparsemap_np._kernels._scan import BLOCK, ROOM, block_at, block_of, fill
 from sparsemap_np._kernels._sparsemax import excess_above, threshold
 from sparsemap_np._kernels._tsallis import (
+    CLOSELY,
+    ROUGHLY,
     blocks_of_copies,
     copies,
     descend,
-    gather,
-    narrowed,
+    is_short,
     scatter,
+    shortlist,
     upper_bound,
     whole_lines,
 )
@@ -189,14 +191,18 @@ def hangs_on_last_bits(base, total, alpha, close, narrow):
     return base <= 1e-15 or base ** (1.0 / (alpha - 1.0)) > 2.0 * (alpha - 1.0) * base * total
 
 
-@fast
+@scalar
 def _lowest_above(x, bound):
-    T = type(bound)
-    low = T(np.inf)
+    """The lowest score above the bound, in float64. As in ``largest``, integers are compared."""
+    sign = np.int64(0x7FFFFFFFFFFFFFFF)
+    none = np.int64(0x7FF0000000000000)
+    low = none
     for j in range(x.size):
-        v = x[j] if x[j] > bound else T(np.inf)
-        low = v if v < low else low
-    return low
+        bits = np.float64(x[j]).view(np.int64)
+        key = np.int64(bits ^ np.int64(np.int64(bits >> np.int64(63)) & sign))
+        key = key if x[j] > bound else none
+        low = key if key < low else low
+    return np.int64(low ^ np.int64(np.int64(low >> np.int64(63)) & sign)).view(np.float64)
 
 
 @element
@@ -213,7 +219,7 @@ def _least_base(x, top, rate, rest, bmax):
     low = np.inf
     for k in range(bmax.size):
         if bmax[k] > bound:
-            low = min(low, np.float64(_lowest_above(block_of(x, k), bound)))
+            low = min(low, _lowest_above(block_of(x, k), bound))
     return base_of(low - top, rate, rest)
 
 
@@ -306,41 +312,31 @@ def normmax_row(x, top, alpha, bmax, room, p):
     m = T(top)
     t = upper_bound(x, m, b, 1.0, 1.0 / b, bmax)
     d = x.size
-    if d <= ROOM:
+    if d > ROOM:
+        t = descend(x, m, b, 1.0, 1.0 / b, t, bmax, ROUGHLY)
+    if d <= ROOM or is_short(x, T(0), m, b, 1.0, t, bmax):
         # Scores as they are: minus the maximum they would be rounded, and for alpha > 2 the slope
         # of a probability is unbounded.
-        bound = below(x, top, (1.0 + b * t) * (1.0 + 1e-4))
+        t, bound, count = shortlist(x, T(0), m, b, 1.0, 1.0 / b, t, bmax, room)
         z, r = copies(room, d)
-        count = gather(x, T(0), bound, bmax, z)
         size = whole_lines(count)
         z = stretch(z, 0, size)
         open_blocks = blocks_of_copies(room, d, size)
-        t = descend(narrowed(z, m, r), np.float32(0), b, 1.0, 1.0 / b, t, open_blocks)
         fill(open_blocks, m)
-        lift, total, exact = _solve(z, m, alpha, b, t, open_blocks, stretch(r, 0, size))
-        if exact:
-            scatter(x, T(0), bound, 1.0 / total, bmax, r, count, p)
-            return lift
-    else:
-        t = descend(x, m, b, 1.0, 1.0 / b, t, bmax)
-        lift, total, exact = _solve(x, m, alpha, b, t, bmax, p)
-        if exact:
-            scale = T(1.0 / total)
-            for j in range(d):
-                p[j] *= scale
-            return lift
-    total = refine(x, top, lift, alpha, p)
+        lift, total = _solve(z, m, alpha, b, t, open_blocks, stretch(r, 0, size))
+        scatter(x, T(0), bound, 1.0 / total, bmax, r, count, p)
+        return lift
+    t = descend(x, m, b, 1.0, 1.0 / b, t, bmax, CLOSELY)
+    lift, total = _solve(x, m, alpha, b, t, bmax, p)
+    scale = T(1.0 / total)
     for j in range(d):
-        p[j] = T(p[j] / total)
+        p[j] *= scale
     return lift
 
 
 @scalar
 def _solve(x, top, alpha, b, t, bmax, r):
-    """Write q_i / q_max; return max - tau, their sum, and whether they are accurate enough.
-
-    Where they would not be, nothing is written: r may be x, and x is needed again.
-    """
+    """Write q_i / q_max; return max - tau, and their sum."""
     T = type(x[0])
     top = np.float64(top)
     rate, rest, total, close = _precise_rate(x, top, 1.0 / (1.0 + b * t), b, bmax)
@@ -348,7 +344,7 @@ def _solve(x, top, alpha, b, t, bmax, r):
     narrow = x.itemsize < 8
     base = 1.0 if narrow or alpha <= 2.0 else _least_base(x, top, rate, rest, bmax)
     if hangs_on_last_bits(base, total, alpha, close, narrow):
-        return lift, total, False
+        return lift, refine(x, top, lift, alpha, r)
     exponent = 1.0 / (alpha - 1.0)
     total = 0.0
     for start in range(0, x.size, BLOCK):
@@ -357,7 +353,7 @@ def _solve(x, top, alpha, b, t, bmax, r):
             total += _write_relative(block_at(x, start), top, rate, rest, exponent, part)
         else:
             fill(part, T(0))
-    return lift, total, True
+    return lift, total
 
 
 @scalar

@@ -21,6 +21,7 @@ from sparsemap_np._kernels._scan import (
     BLOCK,
     LINE,
     ROOM,
+    below,
     block_at,
     block_count,
     block_of,
@@ -28,6 +29,14 @@ from sparsemap_np._kernels._scan import (
     mean_below,
 )
 from sparsemap_np._kernels._views import stretch
+
+ROUGHLY = 0.1
+"""A step so short, beside the largest base, leaves little above the bound that will not stay."""
+
+CLOSELY = 3e-4
+"""The next step in float32 could only round."""
+
+_ANY = 1 << 62
 
 
 @element
@@ -107,14 +116,14 @@ def upper_bound(x, top, b, beta, exponent, bmax):
 
 
 @scalar
-def descend(x, top, b, beta, exponent, t, bmax):
-    """Newton steps in float32, to a few units of its precision."""
+def descend(x, top, b, beta, exponent, t, bmax, near):
+    """Newton steps in float32, until one is short, beside the largest base."""
     for k in range(60):
         r0, r1 = _quick_row_mass(x, top, np.float32(beta / (1.0 + b * t)), exponent, bmax)
         change = newton_step(t, r0, r1, b)
         t = min(t + change, 0.0)
         # A rounded bound may lie past the root: the first step comes back, the rest descend.
-        if abs(change) < 3e-4 * (1.0 + b * t) or (k > 0 and change > 0.0):
+        if abs(change) < near * (1.0 + b * t) or (k > 0 and change > 0.0):
             break
     return t
 
@@ -128,31 +137,83 @@ def _count_above(x, top, bound):
     return count
 
 
+@element
+def bound_of(x, top, t, b, beta):
+    """A score below which nothing can be in the support, t being no smaller than the root."""
+    return below(x, top, (1.0 + b * t) * (1.0 + 1e-4) / beta)
+
+
+@scalar
+def is_short(x, shift, top, b, beta, t, bmax):
+    """Whether there is room for a ``shortlist``."""
+    bound = bound_of(x, top, t, b, beta)
+    count = 0
+    for k in range(bmax.size):
+        if bmax[k] - shift > bound:
+            count += np.int64(_count_above(block_of(x, k), shift, bound))
+            if count > ROOM:
+                return False
+    return True
+
+
 @referring
 def copies(room, d):
     """Room for a row's scores and for what becomes of them, either filled up to whole lines."""
-    size = d + LINE
+    size = min(d, ROOM) + LINE
     return stretch(room, 0, size), stretch(room, size, size)
 
 
 @referring
 def blocks_of_copies(room, d, size):
-    """Room after ``copies`` for the block maxima of ``size`` scores: all zero, none is closed."""
-    bmax = stretch(room, 2 * (d + LINE), block_count(size))
-    fill(bmax, type(room[0])(0))
-    return bmax
+    """Room after ``copies`` for the block maxima of ``size`` scores."""
+    return stretch(room, 2 * (min(d, ROOM) + LINE), block_count(size))
 
 
 @scalar
-def gather(x, top, bound, bmax, z):
-    """Copy the scores above ``bound``, minus the maximum, in order; return their number.
+def shortlist(x, shift, top, b, beta, exponent, t, bmax, room):
+    """Copy what may be in the support, minus ``shift``, and descend on it in float32.
 
-    The last line is filled up with -inf.
+    The copies, whose maximum is ``top``, lie where ``copies`` are, the last line filled up with
+    -inf. Returns t, the bound above which scores minus the shift were taken, and their number.
     """
-    count = _gather(x, top, bound, bmax, z)
+    z, _ = copies(room, x.size)
+    bound = bound_of(x, top, t, b, beta)
+    count = _filled_up(z, _gather(x, shift, bound, bmax, z))
+    t = _descend_copies(count, top, b, beta, exponent, t, room, x.size, ROUGHLY)
+    closer = bound_of(x, top, t, b, beta)
+    left = np.int64(_count_above(stretch(z, 0, count), type(bound)(0), closer))
+    if whole_lines(left) < whole_lines(count):
+        bound = closer
+        count = _filled_up(z, _keep(stretch(z, 0, count), bound))
+    t = _descend_copies(count, top, b, beta, exponent, t, room, x.size, CLOSELY)
+    return t, bound, count
+
+
+@scalar
+def _filled_up(z, count):
     for j in range(count, whole_lines(count)):
         z[j] = -np.inf
     return count
+
+
+@scalar
+def _keep(z, bound):
+    """Move up what is above the bound; return the number."""
+    count = np.uint64(0)
+    for j in range(z.size):
+        v = z[j]
+        z[count] = v
+        count += np.uint64(v > bound)
+    return np.int64(count)
+
+
+@scalar
+def _descend_copies(count, top, b, beta, exponent, t, room, d, near):
+    z, r = copies(room, d)
+    z = stretch(z, 0, whole_lines(count))
+    open_blocks = blocks_of_copies(room, d, z.size)
+    fill(open_blocks, type(z[0])(0))
+    return descend(narrowed(z, top, r), np.float32(0), b, beta, exponent, t, open_blocks, near)
 
 
 @scalar
@@ -162,8 +223,13 @@ def whole_lines(count):
 
 
 @scalar
+def _all_above(x, top, bound):
+    return x.size <= ROOM and _count_above(x, top, bound) == x.size
+
+
+@scalar
 def _gather(x, top, bound, bmax, z):
-    if _count_above(x, top, bound) == x.size:
+    if _all_above(x, top, bound):
         for j in range(x.size):
             z[j] = x[j] - top
         return x.size
@@ -181,7 +247,7 @@ def _gather(x, top, bound, bmax, z):
 def scatter(x, top, bound, scale, bmax, r, gathered, p):
     """Write ``scale * r`` back to where ``gather`` found the scores, zeros elsewhere."""
     T = type(p[0])
-    if _count_above(x, top, bound) == x.size:
+    if _all_above(x, top, bound):
         for j in range(x.size):
             p[j] = T(scale) * r[j]
         return
@@ -315,8 +381,11 @@ def _whole_exponent(b):
     return np.int64(1.0 / b + 0.5)
 
 
-def _solver(name, exponent_of):
-    """Probabilities of one finite-maximum row; returns ln_b(p of the largest score)."""
+def _solver(name, exponent_of, longest):
+    """Probabilities of one finite-maximum row; returns ln_b(p of the largest score).
+
+    Rows up to ``longest`` are solved on copies of what may be in their supports.
+    """
 
     @row_function(name)
     def row(x, top, alpha, bmax, room, p):
@@ -325,19 +394,17 @@ def _solver(name, exponent_of):
         exponent = exponent_of(b)
         m = T(top)
         t = upper_bound(x, m, b, b, exponent, bmax)
-        bound = T(-(1.0 + b * t) * (1.0 + 1e-4) / b)
         d = x.size
-        if d <= ROOM:
+        if ROOM < d <= longest:
+            t = descend(x, m, b, b, exponent, t, bmax, ROUGHLY)
+        if d <= ROOM or (d <= longest and is_short(x, m, T(0), b, b, t, bmax)):
+            t, bound, count = shortlist(x, m, T(0), b, b, exponent, t, bmax, room)
             z, r = copies(room, d)
-            count = gather(x, m, bound, bmax, z)
             size = whole_lines(count)
-            z = stretch(z, 0, size)
-            open_blocks = blocks_of_copies(room, d, size)
-            t = descend(narrowed(z, T(0), r), np.float32(0), b, b, exponent, t, open_blocks)
-            t, y = _polish(z, stretch(r, 0, size), t, b, b, exponent)
+            t, y = _polish(stretch(z, 0, size), stretch(r, 0, size), t, b, b, exponent)
             scatter(x, m, bound, y, bmax, r, count, p)
             return t
-        t = descend(x, m, b, b, exponent, t, bmax)
+        t = descend(x, m, b, b, exponent, t, bmax, CLOSELY)
         tol = 1e-5 if x.itemsize < 8 else 1e-9
         w = 1.0
         y = T(1)
@@ -362,6 +429,6 @@ def _solver(name, exponent_of):
     return row
 
 
-tsallis_row = _solver("tsallis_row", _real_exponent)
-power_row = _solver("power_row", _whole_exponent)
-"""Where 1 / b is 3 or 4: multiplications take the place of powers."""
+tsallis_row = _solver("tsallis_row", _real_exponent, _ANY)
+power_row = _solver("power_row", _whole_exponent, ROOM)
+"""Where 1 / b is 3 or 4: multiplications take the place of powers, and cost less than copies."""
