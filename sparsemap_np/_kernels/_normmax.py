@@ -9,11 +9,11 @@ import math
 import numpy as np
 
 from sparsemap_np._kernels._argmax import argmax_row
-from sparsemap_np._kernels._compile import element, fast, polynomial, scalar
+from sparsemap_np._kernels._compile import element, fast, polynomial, referring, scalar
 from sparsemap_np._kernels._double import add, exp_double, log_double, multiply, reciprocal
 from sparsemap_np._kernels._entmax15 import root_of_squares, scaled_excess
 from sparsemap_np._kernels._powers import power_of
-from sparsemap_np._kernels._scan import BLOCK, ROOM, block_at, block_of, fill
+from sparsemap_np._kernels._scan import BLOCK, LINE, ROOM, block_at, block_of, fill
 from sparsemap_np._kernels._sparsemax import excess_above, threshold
 from sparsemap_np._kernels._tsallis import (
     CLOSELY,
@@ -223,39 +223,91 @@ def _least_base(x, top, rate, rest, bmax):
     return base_of(low - top, rate, rest)
 
 
-@scalar
+@element
 def _base_double(x, top, high, low):
-    """``(x - top) + (high + low)`` with nothing rounded away; 0 for a score of -inf."""
-    if x == -np.inf:
-        return 0.0, 0.0
+    """``(x - top) + (high + low)`` with nothing rounded away, for a finite score."""
     zh, zl = add(np.float64(x), 0.0, -top, 0.0)
     return add(zh, zl, high, low)
 
 
-@scalar
+@element
 def _power_double(bh, bl, eh, el):
-    """``(bh + bl)+^(eh + el)``; 0 also where two doubles do not hold it."""
-    if bh > 1e-300:
-        lh, ll = log_double(bh, bl)
-        lh, ll = multiply(lh, ll, eh, el)
-        if lh > -700.0:
-            return exp_double(lh, ll)
-    return 0.0, 0.0
+    """``(bh + bl)^(eh + el)``; 0 where two doubles do not hold it."""
+    lh, ll = log_double(bh, bl)
+    lh, ll = multiply(lh, ll, eh, el)
+    known = lh > -700.0
+    qh, ql = exp_double(lh if known else 0.0, ll if known else 0.0)
+    return (qh if known else 0.0), (ql if known else 0.0)
+
+
+TERMS = 4 * LINE
+"""Length of the scratch of ``refine``."""
+
+_SIDE_BY_SIDE = 8
+"""Doubles of the widest vectors: a remainder would go one by one, each at the price of them all."""
+
+
+@referring
+def _terms_in(room):
+    """Room at the end of a row's scratch, which is of whole doubles there."""
+    return stretch(room, room.size - 2 * TERMS, 2 * TERMS).view(np.float64)
 
 
 @scalar
-def _residual(x, tau, eh, el):
+def _supported(x, top, high, low, terms):
+    """Note which of up to a line of scores are above tau, and their bases in two parts.
+
+    Returns their number and, below 0, the base of the one next below, -inf if there is none.
+    """
+    scores = stretch(terms, 0, LINE)
+    bases = stretch(terms, LINE, LINE)
+    rests = stretch(terms, 2 * LINE, LINE)
+    count = 0
+    outside = -np.inf
+    for j in range(x.size):
+        if x[j] > -np.inf:
+            bh, bl = _base_double(x[j], top, high, low)
+            if bh > 1e-300:
+                scores[count] = x[j]
+                bases[count] = bh
+                rests[count] = bl
+                count += 1
+            elif bh <= 0.0:
+                outside = max(outside, bh)
+    return count, outside
+
+
+@scalar
+def _powers_double(terms, count, eh, el):
+    """Powers of the noted bases; their rests take the place of those of the bases."""
+    whole = count + (-count) % _SIDE_BY_SIDE
+    bases = stretch(terms, LINE, whole)
+    rests = stretch(terms, 2 * LINE, whole)
+    powers = stretch(terms, 3 * LINE, whole)
+    for j in range(count, whole):
+        bases[j] = 1.0
+        rests[j] = 0.0
+    for j in range(whole):
+        qh, ql = _power_double(bases[j], rests[j], eh, el)
+        powers[j] = qh
+        rests[j] = ql
+
+
+@scalar
+def _residual(x, tau, eh, el, terms):
     """``sum q^a - 1`` at a score tau."""
     fh, fl = -1.0, 0.0
-    for j in range(x.size):
-        bh, bl = _base_double(x[j], tau, 0.0, 0.0)
-        qh, ql = _power_double(bh, bl, eh, el)
-        fh, fl = add(fh, fl, qh, ql)
+    for start in range(0, x.size, LINE):
+        part = stretch(x, start, min(LINE, x.size - start))
+        count, _ = _supported(part, tau, 0.0, 0.0, terms)
+        _powers_double(terms, count, eh, el)
+        for j in range(count):
+            fh, fl = add(fh, fl, terms[3 * LINE + j], terms[2 * LINE + j])
     return fh + fl
 
 
 @scalar
-def refine(x, top, level, alpha, p):
+def refine(x, top, level, alpha, p, terms):
     """Solve sum q^a = 1 for max - tau in double-double, and write q; returns their sum.
 
     The score next to tau is asked last: it is in the support only if the sum is below 1 there.
@@ -271,27 +323,32 @@ def refine(x, top, level, alpha, p):
         curvature = 0.0
         least = np.inf
         outside = -np.inf
-        for j in range(x.size):
-            bh, bl = _base_double(x[j], top, high, low)
-            qh, ql = _power_double(bh, bl, eh, el)
-            if qh > 0.0:
-                fh, fl = add(fh, fl, qh, ql)
-                slope += eh * qh / bh
-                curvature += eh * (eh - 1.0) * qh / (bh * bh)
-                lowest = np.float64(x[j]) if bh < least else lowest
-                least = min(least, bh)
-            elif bh <= 0.0 and x[j] > -np.inf:
-                outside = max(outside, bh)
+        for start in range(0, x.size, LINE):
+            part = stretch(x, start, min(LINE, x.size - start))
+            count, beside = _supported(part, top, high, low, terms)
+            outside = max(outside, beside)
+            _powers_double(terms, count, eh, el)
+            for j in range(count):
+                bh = terms[LINE + j]
+                qh = terms[3 * LINE + j]
+                if qh > 0.0:
+                    fh, fl = add(fh, fl, qh, terms[2 * LINE + j])
+                    slope += eh * qh / bh
+                    curvature += eh * (eh - 1.0) * qh / (bh * bh)
+                    lowest = terms[j] if bh < least else lowest
+                    least = min(least, bh)
         step = -fh / slope
         high, low = add(high, low, step, 0.0)
         # What Newton's step leaves, beside the smallest base; and whether a score came in.
         if step * step * curvature < 1e-18 * least * slope and outside + step < 0.0:
             break
-    if least < 1e-6 * high and _residual(x, lowest, eh, el) > -1e-28:
+    if least < 1e-6 * high and _residual(x, lowest, eh, el, terms) > -1e-28:
         high, low = add(top, 0.0, -lowest, 0.0)
     total = 0.0
     for j in range(x.size):
-        bh, bl = _base_double(x[j], top, high, low)
+        bh = 0.0
+        if x[j] > -np.inf:
+            bh, _ = _base_double(x[j], top, high, low)
         p[j] = math.exp(math.log(bh) * inverse) if bh > 0.0 else 0.0
         total += p[j]
     return total
@@ -323,11 +380,11 @@ def normmax_row(x, top, alpha, bmax, room, p):
         z = stretch(z, 0, size)
         open_blocks = blocks_of_copies(room, d, size)
         fill(open_blocks, m)
-        lift, total = _solve(z, m, alpha, b, t, open_blocks, stretch(r, 0, size))
+        lift, total = _solve(z, m, alpha, b, t, open_blocks, room, stretch(r, 0, size))
         scatter(x, T(0), bound, 1.0 / total, bmax, r, count, p)
         return lift
     t = descend(x, m, b, 1.0, 1.0 / b, t, bmax, CLOSELY)
-    lift, total = _solve(x, m, alpha, b, t, bmax, p)
+    lift, total = _solve(x, m, alpha, b, t, bmax, room, p)
     scale = T(1.0 / total)
     for j in range(d):
         p[j] *= scale
@@ -335,7 +392,7 @@ def normmax_row(x, top, alpha, bmax, room, p):
 
 
 @scalar
-def _solve(x, top, alpha, b, t, bmax, r):
+def _solve(x, top, alpha, b, t, bmax, room, r):
     """Write q_i / q_max; return max - tau, and their sum."""
     T = type(x[0])
     top = np.float64(top)
@@ -344,7 +401,7 @@ def _solve(x, top, alpha, b, t, bmax, r):
     narrow = x.itemsize < 8
     base = 1.0 if narrow or alpha <= 2.0 else _least_base(x, top, rate, rest, bmax)
     if hangs_on_last_bits(base, total, alpha, close, narrow):
-        return lift, refine(x, top, lift, alpha, r)
+        return lift, refine(x, top, lift, alpha, r, _terms_in(room))
     exponent = 1.0 / (alpha - 1.0)
     total = 0.0
     for start in range(0, x.size, BLOCK):

@@ -18,6 +18,7 @@ from sparsemap_np._kernels._lanes import (
 )
 from sparsemap_np._kernels._normmax import (
     SHIFT,
+    TERMS,
     base_of,
     beside_a_score,
     changed_rate,
@@ -113,6 +114,7 @@ def _refine_doubtful(work, d, n, par, index, top, total, least, going, lifts):
     own = first_state(d)
     x = stretch(work, own * LANES, d)
     q = stretch(work, (own + 1) * LANES, d)
+    terms = _wide_column(work, own + 2, TERMS)
     narrow = work.itemsize < 8
     for r in range(n):
         alpha = par[index[r] if par.size > 1 else 0]
@@ -122,7 +124,7 @@ def _refine_doubtful(work, d, n, par, index, top, total, least, going, lifts):
         if hangs_on_last_bits(least[r], total[r], alpha, close, narrow):
             for j in range(d):
                 x[j] = work[j * LANES + r]
-            total[r] = refine(x, np.float64(top[r]), lifts[r], alpha, q)
+            total[r] = refine(x, np.float64(top[r]), lifts[r], alpha, q, terms)
             for j in range(d):
                 work[(d + j) * LANES + r] = q[j]
 

@@ -97,10 +97,12 @@ def block_of(x, b):
 def work_size(d):
     """Length of the scratch of a row of d scores: its block maxima, then room for a solver.
 
-    The room is for two arrays of up to ROOM scores, filled up to lines, their blocks and a strip.
+    The room is for two arrays of up to ROOM scores, filled up to lines, their blocks and a strip;
+    at its end, four lines of doubles.
     """
     size = min(d, ROOM) + LINE
-    return block_count(d) + 2 * size + block_count(size) + STRIP
+    used = block_count(d) + 2 * size + block_count(size) + STRIP
+    return used + used % 2 + 8 * LINE
 
 
 @scalar
