@@ -1,8 +1,7 @@
 """Arguments: dtypes, axes, per-row parameters, ``out``, and how arrays reach the kernels.
 
 Kernels take C-contiguous rows of float32 or float64. Arrays that are so already are handed over as
-they are; any other layout, axis or dtype goes through small blocks of rows, so that no temporary
-of the array's size is ever made.
+they are; any other layout, axis or dtype goes through `_across`.
 """
 
 import operator
@@ -13,28 +12,11 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 from numpy.typing import ArrayLike, NDArray
 
+from sparsemap_np._across import map_blocks
 from sparsemap_np._device import launcher, on_device
-from sparsemap_np._kernels._centre import SHORT, WIDTH
 from sparsemap_np._kernels._loops import ByLength
-from sparsemap_np._kernels._transpose import transpose
-from sparsemap_np._threads import run_tasks, thread_count
-
-_SCRATCH_BYTES = 7 << 17
-"""Room for blocks of rows that have to be copied, all threads together: under 1 MB."""
-
-_LINE_BYTES = 64
-"""Rows that lie across the memory are copied at least so many bytes wide, a cache line: a narrower
-block would read each line several times. Rows of more than some 10000 scores pay for it in room."""
-
-_CROWDED_BYTES = 4096
-"""Rows a multiple of this apart compete for the same few places in the cache."""
-
-_TOGETHER = SHORT * WIDTH
-"""Scores of short rows that a gradient's kernel takes at once."""
-
-_SERIAL_NS = 150_000
-"""Below this much work threads cost more than they bring."""
-
+from sparsemap_np._threads import SERIAL_NS, run_tasks, thread_count
+from sparsemap_np._writable import for_kernel
 
 _FLOAT32 = np.dtype(np.float32)
 _FLOAT64 = np.dtype(np.float64)
@@ -160,21 +142,6 @@ def as_parameter(
     return np.ascontiguousarray(np.moveaxis(rows, axis, -1)).reshape(-1)
 
 
-class _Writable:
-    """The memory of a read-only array without its flag: kernels would be compiled again for it."""
-
-    def __init__(self, array: NDArray) -> None:
-        self._base = array
-        interface = dict(array.__array_interface__)
-        interface["data"] = (interface["data"][0], False)
-        self.__array_interface__ = interface
-
-
-def for_kernel(array: NDArray) -> NDArray:
-    """An input (never written to) in the one form that kernels are compiled for."""
-    return array if array.flags.writeable else np.asarray(_Writable(array))
-
-
 def _plain_rows(array: NDArray, dtype: np.dtype, axis: int) -> NDArray | None:
     """The array itself as the (n, d) that kernels take, None where it has to be copied for that."""
     # Dtypes of different byte orders are not equal.
@@ -244,7 +211,7 @@ def map_rows(
         kernel = kernel.of(d)
     work = dtype if dtype is _FLOAT64 or dtype is _FLOAT32 else compute_dtype(dtype)
     # One row of ten scores takes 3 to 4 us, most of it on the way to the kernel: so a short way.
-    if len(shape) == 1 and out is None and len(inputs) == 1 and 0 < d * cost < _SERIAL_NS:
+    if len(shape) == 1 and out is None and len(inputs) == 1 and 0 < d * cost < SERIAL_NS:
         if X.dtype is work is dtype and X.flags.carray:
             result = np.empty(shape, dtype)
             kernel(X[None], *parameters, result[None], 0, 1)
@@ -266,10 +233,10 @@ def map_rows(
     for a in inputs:
         rows = _plain_rows(a, work, axis)
         if target is None or rows is None:
-            _map_blocks(kernel, inputs, parameters, work, axis, result, cost, per_row=False)
+            map_blocks(kernel, inputs, parameters, work, axis, result, cost, per_row=False)
             return result
         arguments.append(rows)
-    if size * cost < _SERIAL_NS:
+    if size * cost < SERIAL_NS:
         kernel(*arguments, *parameters, target, 0, size // d)
     else:
         run_ranges(kernel, (*arguments, *parameters, target), size // d, d * cost)
@@ -301,7 +268,7 @@ def reduce_rows(
     if d and result.size:
         rows = [_plain_rows(a, work, axis) for a in inputs]
         if any(r is None for r in rows):
-            _map_blocks(kernel, inputs, parameters, work, axis, result, cost, per_row=True)
+            map_blocks(kernel, inputs, parameters, work, axis, result, cost, per_row=True)
         else:
             run_ranges(kernel, (*rows, *parameters, result), result.size, d * cost)
     with np.errstate(all="ignore"):
@@ -310,167 +277,10 @@ def reduce_rows(
 
 def run_ranges(kernel: Callable, arguments: tuple, n: int, row_ns: float) -> None:
     """``kernel(*arguments, start, stop)`` over n rows, split among threads when that pays."""
-    if n * row_ns < _SERIAL_NS or n == 1 or (threads := thread_count()) == 1:
+    if n * row_ns < SERIAL_NS or n == 1 or (threads := thread_count()) == 1:
         kernel(*arguments, 0, n)
         return
     # A few pieces a thread, so that uneven rows even out.
     pieces = min(n, 4 * threads)
     bounds = [n * i // pieces for i in range(pieces + 1)]
     run_tasks(lambda i: kernel(*arguments, bounds[i], bounds[i + 1]), pieces)
-
-
-def _blocks(lead: tuple[int, ...], rows: int, lag: int) -> list[tuple[tuple, int, int]]:
-    """Cut the leading shape into boxes of about ``rows`` rows: (index, first row, last row + 1).
-
-    Boxes of rows side by side are cut ``lag`` rows before a multiple of ``rows``.
-    """
-    split = len(lead)
-    inner = 1
-    while split > 0 and inner * lead[split - 1] <= rows:
-        split -= 1
-        inner *= lead[split]
-    if split == 0:
-        return [((), 0, inner)]
-    width = max(1, rows // inner)
-    lag = lag if inner == 1 else 0
-    boxes = []
-    for number, index in enumerate(np.ndindex(*lead[: split - 1])):
-        base = number * lead[split - 1]
-        for cut in range(-lag, lead[split - 1], width):
-            start = max(cut, 0)
-            stop = min(cut + width, lead[split - 1])
-            box = (*index, slice(start, stop))
-            boxes.append((box, (base + start) * inner, (base + stop) * inner))
-    return boxes
-
-
-class _Lines:
-    """An array seen as rows along one axis, copied to and from contiguous blocks of rows."""
-
-    def __init__(self, array: NDArray, axis: int, work: np.dtype) -> None:
-        self._moved = np.moveaxis(array, axis, -1)
-        self._flat = None
-        flags = array.flags
-        if array.dtype == work and flags.aligned and flags.forc:
-            self._flat = for_kernel(array).ravel(order="K")
-            self._origin = array.__array_interface__["data"][0]
-
-    @property
-    def lead(self) -> tuple[int, ...]:
-        return self._moved.shape[:-1]
-
-    @property
-    def lag(self) -> int:
-        """How many rows further left a cache line begins, if it does so at each of their scores."""
-        array = self._moved
-        size = array.itemsize
-        if array.ndim < 2 or array.strides[-2] != size or array.strides[-1] % _LINE_BYTES:
-            return 0
-        return array.__array_interface__["data"][0] % _LINE_BYTES // size
-
-    def _across(self, view: NDArray, n: int, d: int) -> tuple[int, int] | None:
-        """First index and step, in the flat array, of rows that lie across the memory."""
-        if self._flat is None:
-            return None
-        try:
-            view = view.reshape((n, d), copy=False)
-        except ValueError:
-            return None
-        size = view.itemsize
-        if view.strides[0] != size or view.strides[1] < size:
-            return None
-        return (view.__array_interface__["data"][0] - self._origin) // size, view.strides[1] // size
-
-    def read(self, box: tuple, block: NDArray) -> None:
-        """Copy the rows in ``box`` to ``block`` (n, d)."""
-        view = self._moved[box]
-        where = self._across(view, *block.shape)
-        if where is None:
-            np.copyto(block.reshape(view.shape), view, casting="unsafe")
-        else:
-            n, d = block.shape
-            transpose(self._flat, *where, block.reshape(-1), 0, d, n, d, _crowded(block))
-
-    def write(self, box: tuple, block: NDArray) -> None:
-        """Copy ``block`` to the rows in ``box``."""
-        view = self._moved[box]
-        where = self._across(view, *block.shape)
-        if where is None:
-            np.copyto(view, block.reshape(view.shape), casting="same_kind")
-        else:
-            n, d = block.shape
-            transpose(block.reshape(-1), 0, d, self._flat, *where, d, n, not _crowded(block))
-
-
-def _crowded(block: NDArray) -> bool:
-    return block.strides[0] % _CROWDED_BYTES == 0
-
-
-def _aligned(count: int, size: int, dtype: np.dtype) -> list[NDArray]:
-    """Uninitialised flat arrays, each at the start of a cache line."""
-    step = -(-size * dtype.itemsize // _LINE_BYTES) * _LINE_BYTES
-    memory = np.empty(count * step + _LINE_BYTES, np.uint8)
-    first = -memory.__array_interface__["data"][0] % _LINE_BYTES
-    lines = memory[first : first + count * step].reshape(count, step)
-    return [line[: size * dtype.itemsize].view(dtype) for line in lines]
-
-
-def _map_blocks(
-    kernel: Callable,
-    inputs: Sequence[NDArray],
-    parameters: Sequence[Any],
-    work: np.dtype,
-    axis: int,
-    result: NDArray,
-    cost: float,
-    per_row: bool,
-) -> None:
-    """Copy a block of rows to scratch, run the kernel there, copy the answer to its place.
-
-    ``result`` has the inputs' shape or, with ``per_row``, is flat with one number a row.
-    """
-    sources = [_Lines(a, axis, work) for a in inputs]
-    target = None if per_row else _Lines(result, axis, work)
-    d = inputs[0].shape[axis]
-    count = len(inputs)
-    ahead = 0
-    if target is not None:
-        if all(getattr(p, "size", 1) == 1 for p in parameters):
-            # The answer goes over rows of the last input that are done, as far ahead as a kernel
-            # takes rows together: a loop that writes over what it reads is not vectorised.
-            ahead = -(-_TOGETHER // d)
-        elif count > 1:  # several kernels may go over a block whose rows differ in parameter
-            count += 1
-    serial = inputs[0].size * cost < _SERIAL_NS
-    share = _SCRATCH_BYTES // (1 if serial else thread_count()) // count
-    lines = max(1, (share - ahead * d * work.itemsize) // (d * _LINE_BYTES))
-    rows = lines * (_LINE_BYTES // work.itemsize)
-    boxes = _blocks(sources[0].lead, rows, (target or sources[0]).lag % rows)
-    height = max(stop - start for _, start, stop in boxes)
-    spare: list[list[NDArray]] = []
-
-    @np.errstate(all="ignore")  # a cast to float16 may underflow, and that is its right answer
-    def task(number: int) -> None:
-        box, start, stop = boxes[number]
-        n = stop - start
-        try:
-            scratch = spare.pop()
-        except IndexError:
-            scratch = _aligned(count, (height + ahead) * d, work)
-        blocks = [part[ahead * d : (ahead + n) * d].reshape(n, d) for part in scratch]
-        for source, block in zip(sources, blocks, strict=False):
-            source.read(box, block)
-        own = [p[start:stop] if isinstance(p, np.ndarray) and p.size > 1 else p for p in parameters]
-        if target is None:
-            kernel(*blocks, *own, result[start:stop], 0, n)
-        else:
-            answer = scratch[-1][: n * d].reshape(n, d)
-            kernel(*blocks[: len(inputs)], *own, answer, 0, n)
-            target.write(box, answer)
-        spare.append(scratch)
-
-    if serial:
-        for number in range(len(boxes)):
-            task(number)
-    else:
-        run_tasks(task, len(boxes))

@@ -14,6 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from numba import config
 
+SERIAL_NS = 150_000
+"""Below this much work threads cost more than they bring."""
+
 _lock = threading.Lock()
 _pool: ThreadPoolExecutor | None = None
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import sparsemap_np as sm
-from sparsemap_np import _arrays
+from sparsemap_np import _across
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
@@ -39,7 +39,7 @@ def test_rows_that_lie_across_the_memory(dtype):
 @pytest.mark.parametrize("room", [1, 1 << 12, 1 << 16])
 def test_blocks_of_any_size(monkeypatch, room):
     """Axes in the middle, views with gaps and steps backwards, blocks as small as can be."""
-    monkeypatch.setattr(_arrays, "_SCRATCH_BYTES", room)
+    monkeypatch.setattr(_across, "_SCRATCH_BYTES", room)
     X = np.random.default_rng(1).normal(size=(6, 20, 34, 5)).astype("float32")
     views = (
         X,

@@ -29,7 +29,9 @@ LAYERS = (
 )
 HELPERS = {
     "_device": "_cuda",
+    "_across": "_arrays",
     "_threads": "_arrays",
+    "_writable": "_arrays",
     "_parameters": "_arrays",
     "_loss_rows": "losses",
     "_targets": "metrics",
