@@ -141,3 +141,26 @@ def test_sparsemax_of_many_ties_a_unit_inside_the_margin(d, dtype):
         P = sm.sparsemax(X)
         assert_close(P, exact, dtype)
         assert abs(P.astype("f8").sum() - 1) <= 4 * np.finfo(dtype).eps * math.sqrt(d)
+
+
+@pytest.mark.parametrize("d", [100, 300, 1000, 9000])
+@each_dtype
+def test_equal_scores_in_different_blocks(dtype, d):
+    """Blocks are passed over, or corrected, one by one: equal scores are answered alike still."""
+    rng = np.random.default_rng(6)
+    # Most rows have their threshold on a score, or next to one.
+    steps = rng.choice([0.25, 0.25 / 3, 0.175, 0.025], size=(300, 1))
+    scale = 10 ** rng.uniform(-0.5, 1, size=(300, 1))
+    X = np.round(rng.normal(size=(300, d)) * scale * 4) * steps + rng.choice([0, 1, -7.3], (300, 1))
+    X = X.astype(dtype)
+    order = np.argsort(X, axis=1, kind="stable")
+    same = np.diff(np.take_along_axis(X, order, 1), axis=1) == 0
+    for name, parameters in (
+        ("entmax", (1, 1.1, 1.25, 4 / 3, 1.5, 1.7, 2, 3, 8)),
+        ("normmax_bisect", (1.5, 2, 3, 5, np.inf)),
+        ("budget_bisect", (1, 2.5, d / 10)),
+    ):
+        for parameter in parameters:
+            P = getattr(sm, name)(X, parameter)
+            gaps = np.diff(np.take_along_axis(P, order, 1), axis=1)
+            np.testing.assert_array_equal(gaps[same], 0, err_msg=f"{name} {parameter}")

@@ -11,7 +11,7 @@ import numpy as np
 from sparsemap_np._kernels._argmax import argmax_row
 from sparsemap_np._kernels._compile import element, fast, polynomial, referring, scalar
 from sparsemap_np._kernels._double import add, exp_double, log_double, multiply, reciprocal
-from sparsemap_np._kernels._entmax15 import root_of_squares, scaled_excess
+from sparsemap_np._kernels._entmax15 import root_of_squares
 from sparsemap_np._kernels._powers import power_of
 from sparsemap_np._kernels._scan import BLOCK, LINE, ROOM, block_at, block_of, fill
 from sparsemap_np._kernels._sparsemax import excess_above, threshold
@@ -422,7 +422,7 @@ def _root_of_squares(x, top, bmax, p):
     total = 0.0
     for b in range(bmax.size):
         block = block_of(p, b)
-        if scaled_excess(bmax[b], m, hi, T(1)) > 0:
+        if excess_above(bmax[b], m, hi, T(lo)) > 0:
             total += _write_excess(block_of(x, b), m, hi, T(lo), block)
         else:
             fill(block, T(0))

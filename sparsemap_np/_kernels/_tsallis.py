@@ -315,6 +315,22 @@ def _move(r, z, w, beta, b, change, limit):
     return np.float64(total), far
 
 
+@fast
+def _move_far(r, z, w, beta, change, limit, rate, exponent, moved):
+    """Powers for what moved too far, and only for that: equal scores in other blocks may not have.
+
+    Returns the sum of all.
+    """
+    T = type(r[0])
+    total = T(0)
+    for j in range(r.size):
+        s, _ = _relative(z[j], T(0), rate, exponent)
+        s = r[j] if abs(change / (w + beta * z[j])) <= limit else s * moved
+        r[j] = s
+        total += s
+    return np.float64(total)
+
+
 @scalar
 def _polish(z, r, t, b, beta, exponent):
     """Solve for t in the row's precision; leave r_i = p_i / y; return t and y."""
@@ -350,10 +366,10 @@ def _polish(z, r, t, b, beta, exponent):
             if far > 0:
                 moved = math.exp(math.log1p(b * (t + change)) / b) / y
                 rate = T(beta / (1.0 + b * (t + change)))
-                s, _ = _powers(block_at(z, start), rate, exponent, part)
-                s *= moved
-                for j in range(part.size):
-                    part[j] *= T(moved)
+                s = _move_far(
+                    part, block_at(z, start), T(w), T(beta), T(change), limit, rate, exponent,
+                    T(moved),
+                )  # fmt: skip
             total += s
         t += change
         residual = y * total - 1.0
@@ -420,7 +436,7 @@ def _solver(name, exponent_of, longest):
                 break
         for k in range(bmax.size):
             place = block_of(p, k)
-            if T(bmax[k] - m) * T(b / w) > -1:
+            if T(bmax[k] - m) * T(b / w) >= -1:  # no less than any of its scores, however rounded
                 _write(block_of(x, k), m, T(b / w), exponent, y, place)
             else:
                 place[:] = T(0)
