@@ -3,13 +3,16 @@
 No temporary of the array's size is ever made.
 """
 
+import math
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparsemap_np._kernels._centre import SHORT, WIDTH
+from sparsemap_np._kernels._columns import LANES
 from sparsemap_np._kernels._transpose import transpose
 from sparsemap_np._threads import SERIAL_NS, run_tasks, thread_count
 from sparsemap_np._writable import for_kernel
@@ -54,15 +57,37 @@ def _blocks(lead: tuple[int, ...], rows: int, lag: int) -> list[tuple[tuple, int
 
 
 class _Lines:
-    """An array seen as rows along one axis, copied to and from contiguous blocks of rows."""
+    """Rows along one axis of an array, copied to and from contiguous blocks of rows."""
 
-    def __init__(self, array: NDArray, axis: int, work: np.dtype) -> None:
-        self._moved = np.moveaxis(array, axis, -1)
-        self._flat = None
+    def __init__(self, moved: NDArray, flat: NDArray | None, origin: int) -> None:
+        self._moved = moved
+        self._flat = flat
+        self._origin = origin
+
+    @classmethod
+    def of(cls, array: NDArray, axis: int, work: np.dtype) -> "_Lines":
+        """All rows of an array."""
+        flat = None
         flags = array.flags
         if array.dtype == work and flags.aligned and flags.forc:
-            self._flat = for_kernel(array).ravel(order="K")
-            self._origin = array.__array_interface__["data"][0]
+            flat = for_kernel(array).ravel(order="K")
+        origin = array.__array_interface__["data"][0]
+        return cls(np.moveaxis(array, axis, -1), flat, origin)
+
+    @property
+    def itemsize(self) -> int:
+        return self._moved.itemsize
+
+    def part(self, box: tuple) -> "_Lines":
+        """The rows in a box of the leading dimensions."""
+        return _Lines(self._moved[box], self._flat, self._origin)
+
+    def beyond(self, count: int) -> "_Lines":
+        """All rows but the first ``count``; those lie across the memory if there are any."""
+        if count == 0:
+            return self
+        flat = self._moved.reshape((math.prod(self.lead), -1), copy=False)
+        return _Lines(flat[count:], self._flat, self._origin)
 
     @property
     def lead(self) -> tuple[int, ...]:
@@ -77,38 +102,38 @@ class _Lines:
             return 0
         return array.__array_interface__["data"][0] % _LINE_BYTES // size
 
-    def _across(self, view: NDArray, n: int, d: int) -> tuple[int, int] | None:
-        """First index and step, in the flat array, of rows that lie across the memory."""
+    def across(self) -> tuple[NDArray, int, int] | None:
+        """The flat array, first index in it and step, of rows that lie across the memory."""
         if self._flat is None:
             return None
+        *lead, d = self._moved.shape
         try:
-            view = view.reshape((n, d), copy=False)
+            view = self._moved.reshape((math.prod(lead), d), copy=False)
         except ValueError:
             return None
         size = view.itemsize
         if view.strides[0] != size or view.strides[1] < size:
             return None
-        return (view.__array_interface__["data"][0] - self._origin) // size, view.strides[1] // size
+        first = (view.__array_interface__["data"][0] - self._origin) // size
+        return self._flat, first, view.strides[1] // size
 
-    def read(self, box: tuple, block: NDArray) -> None:
-        """Copy the rows in ``box`` to ``block`` (n, d)."""
-        view = self._moved[box]
-        where = self._across(view, *block.shape)
+    def read(self, block: NDArray) -> None:
+        """Copy the rows to ``block`` (n, d)."""
+        where = self.across()
         if where is None:
-            np.copyto(block.reshape(view.shape), view, casting="unsafe")
+            np.copyto(block.reshape(self._moved.shape), self._moved, casting="unsafe")
         else:
             n, d = block.shape
-            transpose(self._flat, *where, block.reshape(-1), 0, d, n, d, _crowded(block))
+            transpose(*where, block.reshape(-1), 0, d, n, d, _crowded(block))
 
-    def write(self, box: tuple, block: NDArray) -> None:
-        """Copy ``block`` to the rows in ``box``."""
-        view = self._moved[box]
-        where = self._across(view, *block.shape)
+    def write(self, block: NDArray) -> None:
+        """Copy ``block`` to the rows."""
+        where = self.across()
         if where is None:
-            np.copyto(view, block.reshape(view.shape), casting="same_kind")
+            np.copyto(self._moved, block.reshape(self._moved.shape), casting="same_kind")
         else:
             n, d = block.shape
-            transpose(block.reshape(-1), 0, d, self._flat, *where, d, n, not _crowded(block))
+            transpose(block.reshape(-1), 0, d, *where, d, n, not _crowded(block))
 
 
 def _crowded(block: NDArray) -> bool:
@@ -124,6 +149,49 @@ def _aligned(count: int, size: int, dtype: np.dtype) -> list[NDArray]:
     return [line[: size * dtype.itemsize].view(dtype) for line in lines]
 
 
+def _run(task: Callable[[int], None], count: int, serial: bool) -> None:
+    if serial:
+        for number in range(count):
+            task(number)
+    else:
+        run_tasks(task, count)
+
+
+def _answer_in_place(
+    columns: Callable, lines: list[_Lines], par: Any, d: int, room: int, serial: bool
+) -> list[list[_Lines]]:
+    """Answer the rows that lie across the memory where they are; return the parts that are left.
+
+    ``lines`` are the inputs and the result.
+    """
+    lead = lines[0].lead
+    if not lead:
+        return [lines]
+    # Whole lines of memory, and enough of them for the processor to see what comes next.
+    line = _LINE_BYTES // lines[-1].itemsize
+    share = max(-(-lead[-1] // (1 if serial else thread_count())), 2 * LANES)
+    boxes = _blocks(lead, min(-(-share // line) * line, lead[-1]), lines[-1].lag)
+    if any(one.part(boxes[0][0]).across() is None for one in lines):
+        return [lines]
+    left: list[list[_Lines]] = []
+
+    def task(number: int) -> None:
+        box, start, stop = boxes[number]
+        part = [one.part(box) for one in lines]
+        done = 0
+        # Where most have been too much, so will be the rest.
+        if 2 * len(left) <= number:
+            where = [one.across() for one in part]
+            if None not in where:
+                *inputs, target = where
+                done = columns(*chain(*inputs), par, stop - start, d, room, *target)
+        if done < stop - start:
+            left.append([one.beyond(done) for one in part])
+
+    _run(task, len(boxes), serial)
+    return left
+
+
 def map_blocks(
     kernel: Callable,
     inputs: Sequence[NDArray],
@@ -133,53 +201,57 @@ def map_blocks(
     result: NDArray,
     cost: float,
     per_row: bool,
+    columns: Callable | None = None,
 ) -> None:
     """Copy a block of rows to scratch, run the kernel there, copy the answer to its place.
 
-    ``result`` has the inputs' shape or, with ``per_row``, is flat with one number a row.
+    ``result`` has the inputs' shape or, with ``per_row``, is flat with one number a row. What the
+    kernel ``columns`` can answer where it lies is not copied.
     """
-    sources = [_Lines(a, axis, work) for a in inputs]
-    target = None if per_row else _Lines(result, axis, work)
+    sources = [_Lines.of(a, axis, work) for a in inputs]
+    target = None if per_row else _Lines.of(result, axis, work)
     d = inputs[0].shape[axis]
+    shared = all(getattr(p, "size", 1) == 1 for p in parameters)
+    serial = inputs[0].size * cost < SERIAL_NS
+    room = _SCRATCH_BYTES // (1 if serial else thread_count())
+    parts = [sources if target is None else [*sources, target]]
+    if columns is not None and target is not None and shared:
+        parts = _answer_in_place(columns, parts[0], *parameters, d, room, serial)
     count = len(inputs)
     ahead = 0
     if target is not None:
-        if all(getattr(p, "size", 1) == 1 for p in parameters):
+        if shared:
             # The answer goes over rows of the last input that are done, as far ahead as a kernel
             # takes rows together: a loop that writes over what it reads is not vectorised.
             ahead = -(-_TOGETHER // d)
         elif count > 1:  # several kernels may go over a block whose rows differ in parameter
             count += 1
-    serial = inputs[0].size * cost < SERIAL_NS
-    share = _SCRATCH_BYTES // (1 if serial else thread_count()) // count
-    lines = max(1, (share - ahead * d * work.itemsize) // (d * _LINE_BYTES))
+    lines = max(1, (room // count - ahead * d * work.itemsize) // (d * _LINE_BYTES))
     rows = lines * (_LINE_BYTES // work.itemsize)
-    boxes = _blocks(sources[0].lead, rows, (target or sources[0]).lag % rows)
-    height = max(stop - start for _, start, stop in boxes)
+    boxes = [
+        (part, *box) for part in parts for box in _blocks(part[-1].lead, rows, part[-1].lag % rows)
+    ]
+    height = max((stop - start for _, _, start, stop in boxes), default=0)
     spare: list[list[NDArray]] = []
 
     @np.errstate(all="ignore")  # a cast to float16 may underflow, and that is its right answer
     def task(number: int) -> None:
-        box, start, stop = boxes[number]
+        part, box, start, stop = boxes[number]
         n = stop - start
         try:
             scratch = spare.pop()
         except IndexError:
             scratch = _aligned(count, (height + ahead) * d, work)
-        blocks = [part[ahead * d : (ahead + n) * d].reshape(n, d) for part in scratch]
-        for source, block in zip(sources, blocks, strict=False):
-            source.read(box, block)
+        blocks = [one[ahead * d : (ahead + n) * d].reshape(n, d) for one in scratch]
+        for source, block in zip(part[: len(inputs)], blocks, strict=False):
+            source.part(box).read(block)
         own = [p[start:stop] if isinstance(p, np.ndarray) and p.size > 1 else p for p in parameters]
         if target is None:
             kernel(*blocks, *own, result[start:stop], 0, n)
         else:
             answer = scratch[-1][: n * d].reshape(n, d)
             kernel(*blocks[: len(inputs)], *own, answer, 0, n)
-            target.write(box, answer)
+            part[-1].part(box).write(answer)
         spare.append(scratch)
 
-    if serial:
-        for number in range(len(boxes)):
-            task(number)
-    else:
-        run_tasks(task, len(boxes))
+    _run(task, len(boxes), serial)

@@ -233,7 +233,8 @@ def map_rows(
     for a in inputs:
         rows = _plain_rows(a, work, axis)
         if target is None or rows is None:
-            map_blocks(kernel, inputs, parameters, work, axis, result, cost, per_row=False)
+            columns = mapping.columns(operation, d)
+            map_blocks(kernel, inputs, parameters, work, axis, result, cost, False, columns)
             return result
         arguments.append(rows)
     if size * cost < SERIAL_NS:
@@ -268,7 +269,7 @@ def reduce_rows(
     if d and result.size:
         rows = [_plain_rows(a, work, axis) for a in inputs]
         if any(r is None for r in rows):
-            map_blocks(kernel, inputs, parameters, work, axis, result, cost, per_row=True)
+            map_blocks(kernel, inputs, parameters, work, axis, result, cost, True)
         else:
             run_ranges(kernel, (*rows, *parameters, result), result.size, d * cost)
     with np.errstate(all="ignore"):

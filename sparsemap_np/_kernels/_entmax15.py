@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from sparsemap_np._kernels._columns import Descent
 from sparsemap_np._kernels._compile import element, fast, scalar
 from sparsemap_np._kernels._lanes import column, first_state
 from sparsemap_np._kernels._lockstep import lockstep_rows
@@ -104,28 +105,47 @@ def _mean_bound(mean, count, span):
     return min(mean - reach, -reach)
 
 
+# Bounds by blocks are rounded: step back by more than their error.
+
+
+@scalar
+def _block_start(bmax, m, scale):
+    """A lower bound of tau by the block maxima, and which share of them lies above it."""
+    T = type(m)
+    tau = T(-1.0 / scale)
+    if bmax.size == 1:
+        return tau, 1.0
+    bound, above = _coarse(bmax, m, tau, scale)
+    return max(tau, bound - T(1e-5)), above / bmax.size
+
+
+@scalar
+def _mean_start(mean, count, bmax, span):
+    """A lower bound of tau by the mean, for a row of one block or more."""
+    T = type(bmax[0])
+    return T(_mean_bound(mean, count, span)) - (T(1e-5) if bmax.size > 1 else T(0))
+
+
 @scalar
 def root_of_squares(x, top, scale, bmax):
     """Tau of x - max with ``sum (scale (z - tau)+)^2 = 1``, as (hi, lo).
 
     hi is in the row's dtype, lo the exact remainder.
     """
-    T = type(x[0])
-    m = T(top)
-    span = 1.0 / scale
-    tau = T(-span)
-    back = T(0)
-    share = 1.0
-    if bmax.size > 1:
-        # Bounds are rounded: step back by more than their error.
-        back = T(1e-5)
-        bound, above = _coarse(bmax, m, tau, scale)
-        tau = max(tau, bound - back)
-        share = above / bmax.size
+    m = type(x[0])(top)
+    tau, share = _block_start(bmax, m, scale)
     # Where most blocks lie below the bound, another reading of the row brings nothing.
     if share > 0.5:
         mean, count = mean_below(x, top)
-        tau = max(tau, T(_mean_bound(mean, count, span)) - back)
+        tau = max(tau, _mean_start(mean, count, bmax, 1.0 / scale))
+    return _descend(x, m, tau, scale, bmax)
+
+
+@scalar
+def _descend(x, m, tau, scale, bmax):
+    """`root_of_squares` from a lower bound of it."""
+    T = type(x[0])
+    span = 1.0 / scale
     lo = 0.0
     before = -1.0
     solved = False
@@ -152,6 +172,7 @@ def root_of_squares(x, top, scale, bmax):
 
 @scalar
 def _write(x, m, hi, lo, p):
+    """The probabilities of a stretch of scores."""
     T = type(hi)
     for j in range(x.size):
         w = T(0.5) * excess_above(x[j], m, hi, lo)
@@ -166,12 +187,30 @@ def entmax15_row(x, top, par, bmax, room, p):
     hi, lo = root_of_squares(x, top, T(0.5), bmax)
     for b in range(bmax.size):
         block = block_of(p, b)
-        if scaled_excess(bmax[b], m, hi, T(0.5)) > 0:
+        if excess_above(bmax[b], m, hi, T(lo)) > 0:
             _write(block_of(x, b), m, hi, T(lo), block)
         else:
             for j in range(block.size):
                 block[j] = 0
     return -(hi + lo) - 2.0
+
+
+@scalar
+def _half_start(bmax, m):
+    return _block_start(bmax, m, type(m)(0.5))
+
+
+@scalar
+def _half_mean_start(mean, count, bmax):
+    return _mean_start(mean, count, bmax, 2.0)
+
+
+@scalar
+def _half_descend(x, m, tau, bmax):
+    return _descend(x, m, tau, type(m)(0.5), bmax)
+
+
+entmax15_descent = Descent(2.0, _half_start, _half_mean_start, _half_descend, _write)
 
 
 @fast

@@ -7,6 +7,7 @@ far from zero x - 1 may equal x.
 
 import numpy as np
 
+from sparsemap_np._kernels._columns import Descent
 from sparsemap_np._kernels._compile import element, fast, scalar
 from sparsemap_np._kernels._lanes import column, first_state
 from sparsemap_np._kernels._lockstep import lockstep_rows
@@ -68,23 +69,43 @@ def _mean_bound(mean, count, span):
     return min(mean - share, -share)
 
 
+# Bounds by blocks are rounded: step back by more than their error.
+
+
+@scalar
+def _block_start(bmax, m):
+    """A lower bound of tau by the block maxima, and which share of them lies above it."""
+    T = type(m)
+    tau = T(-1)
+    if bmax.size == 1:
+        return tau, 1.0
+    tau = max(tau, _coarse(bmax, m, tau) - T(1e-5))
+    return tau, _mass(bmax, m, tau)[1] / bmax.size
+
+
+@scalar
+def _mean_start(mean, count, bmax):
+    """A lower bound of tau by the mean, for a row of one block or more."""
+    T = type(bmax[0])
+    return T(_mean_bound(mean, count, 1.0)) - (T(1e-5) if bmax.size > 1 else T(0))
+
+
 @scalar
 def threshold(x, top, bmax):
     """Threshold of x - max as (hi, lo): hi in the row's dtype, lo the exact remainder."""
-    T = type(x[0])
-    m = T(top)
-    tau = T(-1)
-    back = T(0)
-    share = 1.0
-    if bmax.size > 1:
-        # Bounds are rounded: step back by more than their error.
-        back = T(1e-5)
-        tau = max(tau, _coarse(bmax, m, tau) - back)
-        share = _mass(bmax, m, tau)[1] / bmax.size
+    m = type(x[0])(top)
+    tau, share = _block_start(bmax, m)
     # Where most blocks lie below the bound, another reading of the row brings nothing.
     if share > 0.5:
         mean, count = mean_below(x, top)
-        tau = max(tau, T(_mean_bound(mean, count, 1.0)) - back)
+        tau = max(tau, _mean_start(mean, count, bmax))
+    return _descend(x, m, tau, bmax)
+
+
+@scalar
+def _descend(x, m, tau, bmax):
+    """`threshold` from a lower bound of it."""
+    T = type(x[0])
     lo = 0.0
     before = -1.0
     last = T(-np.inf)
@@ -116,6 +137,7 @@ def excess_above(x, m, hi, lo):
 
 @scalar
 def _write(x, m, hi, lo, p):
+    """The probabilities of a stretch of scores."""
     for j in range(x.size):
         p[j] = excess_above(x[j], m, hi, lo)
 
@@ -128,12 +150,15 @@ def sparsemax_row(x, top, par, bmax, room, p):
     hi, lo = threshold(x, top, bmax)
     for b in range(bmax.size):
         block = block_of(p, b)
-        if _excess(bmax[b], m, hi) > 0:
+        if excess_above(bmax[b], m, hi, T(lo)) > 0:
             _write(block_of(x, b), m, hi, T(lo), block)
         else:
             for j in range(block.size):
                 block[j] = 0
     return -(hi + lo) - 1.0
+
+
+sparsemax_descent = Descent(1.0, _block_start, _mean_start, _descend, _write)
 
 
 @fast

@@ -12,13 +12,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsemap_np._kernels import _bisect, _dalpha, _fy, _loops, _normmax_slopes, _slopes
+from sparsemap_np._kernels import _bisect, _columns, _dalpha, _fy, _loops, _normmax_slopes, _slopes
 from sparsemap_np._kernels._argmax import argmax_row
 from sparsemap_np._kernels._budget import budget_row
 from sparsemap_np._kernels._budget_lanes import budget_rows
 from sparsemap_np._kernels._compile import scalar
 from sparsemap_np._kernels._dense import dense_row
 from sparsemap_np._kernels._entmax15 import (
+    entmax15_descent,
     entmax15_lanes,
     entmax15_lockstep,
     entmax15_row,
@@ -29,6 +30,7 @@ from sparsemap_np._kernels._normmax import normmax_row
 from sparsemap_np._kernels._normmax_lanes import normmax_lanes
 from sparsemap_np._kernels._softmax import softmax_lanes, softmax_row
 from sparsemap_np._kernels._sparsemax import (
+    sparsemax_descent,
     sparsemax_lanes,
     sparsemax_lockstep,
     sparsemax_row,
@@ -54,7 +56,7 @@ class Mapping:
     of a mapping that has only one, NaN otherwise. ``short_rows`` solves short rows side by side,
     as a ``Plan`` does, and ``block_rows`` rows of one block in lockstep, where a mapping has them.
     ``serves(par)`` tells which parameters the solvers take; kernels leave the rows with others to
-    the record that does.
+    the record that does. ``descent`` solves rows that lie across the memory where they are.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Mapping:
     one_hot_lead: Callable | None = None
     dpar_row: Callable | None = None
     bisect_row: Callable | None = None
+    descent: _columns.Descent | None = None
 
     @cached_property
     def parameter(self) -> NDArray:
@@ -116,6 +119,22 @@ class Mapping:
     def vjp(self) -> Callable:
         return _loops.vjp_loop(f"{self.name}.vjp", *self.vjp_pair)
 
+    def columns(self, operation: str, d: int) -> Callable | None:
+        """The kernel for rows of d that lie side by side across the memory, if there is one."""
+        if d < _columns.LONG:
+            return None
+        if operation == "vjp":
+            return self._vjp_columns
+        return self._forward_columns if operation == "forward" else None
+
+    @cached_property
+    def _forward_columns(self) -> Callable | None:
+        return self.descent and _columns.forward_columns(self.name, self.descent)
+
+    @cached_property
+    def _vjp_columns(self) -> Callable:
+        return _columns.vjp_columns(f"{self.name}.vjp", self.vjp_pair[0])
+
     @cached_property
     def dpar(self) -> Callable:
         return _loops.dpar_loop(f"{self.name}.dpar", self.dpar_row)
@@ -154,6 +173,7 @@ def _of_entmax(
     lanes: Callable | None = None,
     raw_lanes: bool = False,
     lockstep: Callable | None = None,
+    descent: _columns.Descent | None = None,
 ) -> Mapping:
     """A member of the entmax family, whose loss has one form for every alpha."""
     return Mapping(
@@ -169,6 +189,7 @@ def _of_entmax(
         label_loss_row=_fy.entmax_label_loss,
         one_hot_lead=_fy.entmax_lead,
         soft_loss_row=_fy.entmax_soft_loss,
+        descent=descent,
     )
 
 
@@ -223,6 +244,7 @@ SPARSEMAX = _of_entmax(
     _slopes.sparsemax_vjp,
     sparsemax_lanes,
     lockstep=sparsemax_lockstep,
+    descent=sparsemax_descent,
 )
 ENTMAX15 = _of_entmax(
     "entmax15",
@@ -232,6 +254,7 @@ ENTMAX15 = _of_entmax(
     _slopes.entmax15_vjp,
     entmax15_lanes,
     lockstep=entmax15_lockstep,
+    descent=entmax15_descent,
 )
 SOFTMAX = _of_entmax("softmax", 1.0, softmax_row, _is_1, lanes=softmax_lanes)
 ARGMAX = _of_entmax("argmax", math.inf, argmax_row, _is_inf)
@@ -305,6 +328,9 @@ class Family:
     @property
     def jacobian(self) -> Callable:
         return ENTMAX.jacobian
+
+    def columns(self, operation: str, d: int) -> None:
+        """Rows whose parameters differ are copied."""
 
 
 def entmax_kernel(par: NDArray) -> Mapping | Family:
