@@ -29,6 +29,9 @@ LANES = 32
 LONG = 512
 """Shorter rows are copied in less time."""
 
+LONGEST = 2**31
+"""Places in a row are noted in 32 bits."""
+
 _LIVE = 64
 """Most blocks of a row that may hold scores above."""
 

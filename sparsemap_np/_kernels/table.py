@@ -121,7 +121,7 @@ class Mapping:
 
     def columns(self, operation: str, d: int) -> Callable | None:
         """The kernel for rows of d that lie side by side across the memory, if there is one."""
-        if d < _columns.LONG:
+        if not _columns.LONG <= d < _columns.LONGEST:
             return None
         if operation == "vjp":
             return self._vjp_columns
