@@ -38,6 +38,7 @@ from threadpoolctl import threadpool_limits
 
 from sparsemap_np import FenchelYoungClassifier
 from sparsemap_np.linear_model._curvature import Curvature
+from sparsemap_np.linear_model._near import NearClasses
 from sparsemap_np.linear_model._objective import LinearObjective
 from sparsemap_np.linear_model._one_block import OneBlock
 from sparsemap_np.linear_model._row_space import _Space
@@ -195,9 +196,17 @@ def share_read(curvature, _):
     return curvature.share
 
 
+def share_listed(near, tiles, _):
+    """What part of the classes lists hold."""
+    objective = near._objective
+    listed = sum(np.count_nonzero(tile.cols >= 0) for tile in tiles)
+    return listed / (objective.n_samples * objective.layout.n_classes)
+
+
 # What multiplies by X and by its transpose, and what part of the scores that takes.
 PRODUCTS = (
     (LinearObjective, "_evaluate", lambda *_: 1.0),
+    (NearClasses, "_over", share_listed),
     (OneBlock, "over", lambda self, block, _: len(block.X) / len(self.block.X)),
     (_Space, "image", lambda *_: 1.0),
     (Curvature, "product", share_read),

@@ -22,7 +22,7 @@ _STEEPEST = 1e8  # a mapping's slope is unbounded for alpha > 2; far above all o
 
 
 @fast
-def _dot(x, v):
+def dot(x, v):
     total = type(x[0])(0)
     for f in range(x.size):
         total += x[f] * v[f]
@@ -30,7 +30,7 @@ def _dot(x, v):
 
 
 @fast
-def _four_dots(x, v0, v1, v2, v3):
+def four_dots(x, v0, v1, v2, v3):
     """Four at a time read x once, and leave the processor more to do at a time."""
     t0 = t1 = t2 = t3 = type(x[0])(0)
     for f in range(x.size):
@@ -42,7 +42,7 @@ def _four_dots(x, v0, v1, v2, v3):
 
 
 @fast
-def _add_multiple(x, h, g):
+def add_multiple(x, h, g):
     for f in range(x.size):
         g[f] += h * x[f]
 
@@ -143,11 +143,11 @@ def collect_supports(
 def _mean(c, u):
     """The centres' mean of u, and their sum."""
     total = 0.0
-    dot = 0.0
+    product = 0.0
     for e in range(c.size):
         total += c[e]
-        dot += c[e] * u[e]
-    return dot / total, total
+        product += c[e] * u[e]
+    return product / total, total
 
 
 @sums
@@ -217,7 +217,7 @@ def product_dense(X, ptr, cols, slopes, centres, V, b, G, g):
         u = stretch(work, 0, size)
         e = 0
         while e + 4 <= size:
-            u[e], u[e + 1], u[e + 2], u[e + 3] = _four_dots(
+            u[e], u[e + 1], u[e + 2], u[e + 3] = four_dots(
                 x,
                 stretch(V, cols[lo + e] * d, d),
                 stretch(V, cols[lo + e + 1] * d, d),
@@ -226,14 +226,14 @@ def product_dense(X, ptr, cols, slopes, centres, V, b, G, g):
             )
             e += 4
         while e < size:
-            u[e] = _dot(x, stretch(V, cols[lo + e] * d, d))
+            u[e] = dot(x, stretch(V, cols[lo + e] * d, d))
             e += 1
         for e in range(size):
             u[e] += b[cols[lo + e]]
         _apply_jacobian(u, stretch(slopes, lo, size), stretch(centres, lo, size))
         for e in range(size):
             j = cols[lo + e]
-            _add_multiple(x, T(u[e]), stretch(G, j * d, d))
+            add_multiple(x, T(u[e]), stretch(G, j * d, d))
             g[j] += u[e]
 
 
@@ -255,7 +255,7 @@ def diagonal_dense(X, ptr, cols, slopes, centres, G, g):
         _jacobian_diagonal(u, stretch(slopes, lo, size), stretch(centres, lo, size))
         for e in range(size):
             j = cols[lo + e]
-            _add_multiple(squares, u[e], stretch(G, j * d, d))
+            add_multiple(squares, u[e], stretch(G, j * d, d))
             g[j] += u[e]
 
 
@@ -276,7 +276,7 @@ def product_csc(data, indices, indptr, ptr, cols, slopes, centres, V, b, change,
             size = ptr[indices[at] + 1] - lo
             u = stretch(change, lo, size)
             if size == k:
-                _add_multiple(v, data[at], u)
+                add_multiple(v, data[at], u)
             else:
                 for e in range(size):
                     u[e] += data[at] * v[cols[lo + e]]
@@ -300,7 +300,7 @@ def _add_outer(data, indices, indptr, ptr, cols, change, G):
             lo = ptr[indices[at]]
             size = ptr[indices[at] + 1] - lo
             if size == k:
-                _add_multiple(stretch(change, lo, k), data[at], out)
+                add_multiple(stretch(change, lo, k), data[at], out)
             else:
                 for e in range(lo, lo + size):
                     out[cols[e]] += data[at] * change[e]
@@ -346,7 +346,7 @@ def sparse_outer_dense(X, D, G, g):
         for j in range(D.shape[1]):
             h = D[i, j]
             if h != 0:
-                _add_multiple(stretch(X, i * d, d), h, stretch(G, j * d, d))
+                add_multiple(stretch(X, i * d, d), h, stretch(G, j * d, d))
                 g[j] += h
 
 
@@ -382,7 +382,7 @@ def outer_csc(data, indices, indptr, D, G):
     for f in range(G.shape[0]):
         out = stretch(G, f * k, k)
         for at in range(indptr[f], indptr[f + 1]):
-            _add_multiple(stretch(D, indices[at] * k, k), data[at], out)
+            add_multiple(stretch(D, indices[at] * k, k), data[at], out)
 
 
 @kernel("scores_csc")
@@ -392,7 +392,7 @@ def scores_csc(data, indices, indptr, W, out):
     for f in range(W.shape[0]):
         w = stretch(W, f * k, k)
         for at in range(indptr[f], indptr[f + 1]):
-            _add_multiple(w, data[at], stretch(out, indices[at] * k, k))
+            add_multiple(w, data[at], stretch(out, indices[at] * k, k))
 
 
 @scalar

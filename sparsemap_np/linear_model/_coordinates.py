@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import LinAlgError, qr
 
+from sparsemap_np.linear_model._near import NearClasses
 from sparsemap_np.linear_model._objective import LinearObjective
 from sparsemap_np.linear_model._one_block import OneBlock
 from sparsemap_np.linear_model._resting import RestingRows
@@ -158,10 +159,15 @@ class ChangedVariables(Coordinates):
         self.start = np.zeros(w0.size)
         self.scale = _first_scale(objective) if change is not None else 1.0
         self.eps = float(np.finfo(objective.dtype).eps)
+        self._near = NearClasses(objective, change) if NearClasses.suits(objective) else None
 
     def place(self, z: np.ndarray) -> Place:
         """Evaluate; see `Coordinates.place`."""
-        value, g = self._objective.value_and_gradient(self.weights(z))
+        w = self.weights(z)
+        if self._near is None:
+            value, g = self._objective.value_and_gradient(w)
+        else:
+            value, g = self._near.value_and_gradient(z, w)
         return Place(z, value, g if self._change is None else self._change.gradient(g), g)
 
     def weights(self, z: np.ndarray) -> np.ndarray:

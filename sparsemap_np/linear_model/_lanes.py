@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -117,6 +118,7 @@ class Lane:
         g: np.ndarray,
         trail: Trail | None = None,
         known: list[np.ndarray | None] | None = None,
+        watch: Callable[[int, np.ndarray], None] | None = None,
     ) -> float:
         """Sum the losses, and add their gradients.
 
@@ -130,6 +132,8 @@ class Lane:
             What keeps slopes and scores.
         known : list of (ndarray or None), or None
             Scores of the blocks where they are known already.
+        watch : callable or None
+            ``watch(number, scores)`` is shown the scores of each block.
 
         Returns
         -------
@@ -145,6 +149,8 @@ class Lane:
             # One loss a row, summed in float64, loses less than a sum in the scores' type.
             value += float(np.sum(result.losses))
             self._add_gradient(block, result, G, g)
+            if watch is not None:
+                watch(number, S)
             if trail is not None:
                 self._keep(trail, S, self._slopes(block, target, result), (block, W, b))
         return value

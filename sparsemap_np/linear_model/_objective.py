@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -38,6 +39,8 @@ _GRADIENTS = 2**24
 # at most half as much as the data take, or so many bytes if that is more. What does not fit is
 # computed anew each time it is needed. A sparse loss has few slopes once a fit is on its way.
 _KEPT_BYTES = 2**19
+
+Watch = Callable[[int, int, np.ndarray], None]
 
 
 @dataclass(frozen=True)
@@ -186,10 +189,15 @@ class LinearObjective:
         for more_G, more_g in sums[1:]:
             G += more_G
             g += more_g
+        self._take_means(G, g, W, b)
+        return flat
+
+    def _take_means(
+        self, G: np.ndarray, g: np.ndarray, W: np.ndarray, b: np.ndarray | None
+    ) -> None:
         np.multiply(G if self._feature_major else G.T, 1.0 / self.total_weight, out=W)
         if b is not None:
             np.multiply(g, 1.0 / self.total_weight, out=b)
-        return flat
 
     def _rooms(self, dtype: np.dtype) -> list[tuple[np.ndarray, np.ndarray]]:
         """Each lane's room for a sum, kept from one sum to the next."""
@@ -199,13 +207,18 @@ class LinearObjective:
             self._kept_rooms[dtype] = [(np.empty(shape, dtype), np.empty(k)) for _ in self.lanes]
         return list(self._kept_rooms[dtype])
 
-    def value_and_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
+    def value_and_gradient(
+        self, w: np.ndarray, watch: Watch | None = None
+    ) -> tuple[float, np.ndarray]:
         """Evaluate the objective.
 
         Parameters
         ----------
         w : ndarray of shape (n_parameters,)
             Flat parameters.
+        watch : callable or None
+            ``watch(i, number, scores)`` is shown the scores of each block of lane i, on the
+            thread that computes them.
 
         Returns
         -------
@@ -214,7 +227,32 @@ class LinearObjective:
         gradient : ndarray of shape (n_parameters,)
             Its gradient, float64.
         """
-        return self._evaluate(w, [None] * len(self.lanes), [None] * len(self.lanes))
+        return self._evaluate(w, [None] * len(self.lanes), [None] * len(self.lanes), watch)
+
+    def penalised(
+        self, w: np.ndarray, total: float, G: np.ndarray, g: np.ndarray
+    ) -> tuple[float, np.ndarray]:
+        """Finish an evaluation of losses that were computed elsewhere.
+
+        Parameters
+        ----------
+        w : ndarray of shape (n_parameters,)
+            Flat parameters.
+        total : float
+            Sum of the losses.
+        G : ndarray
+            Sum of their gradients with respect to the weights, oriented like them.
+        g : ndarray of shape (n_outputs,)
+            The same for the intercepts.
+
+        Returns
+        -------
+        value, gradient
+            As from `value_and_gradient`.
+        """
+        gradient = np.empty(self.layout.n_parameters)
+        self._take_means(G, g, *self.layout.split(gradient))
+        return self._penalise(w, total / self.total_weight, gradient)
 
     def point(self, w: np.ndarray, known: list[Any] | None = None) -> Point:
         """Evaluate the objective and its generalised Hessian; the loss must know its Jacobian.
@@ -239,16 +277,21 @@ class LinearObjective:
         return Point(w, value, gradient, curvature, [trail.scores for trail in trails])
 
     def _evaluate(
-        self, w: np.ndarray, trails: list[Any], known: list[Any]
+        self, w: np.ndarray, trails: list[Any], known: list[Any], watch: Watch | None = None
     ) -> tuple[float, np.ndarray]:
         W, b = self.layout.split(w.astype(self.dtype, copy=False))
         values = [0.0] * len(self.lanes)
 
         def add(i: int, G: np.ndarray, g: np.ndarray) -> None:
-            values[i] = self.lanes[i].add(W, b, G, g, trails[i], known[i])
+            shown = None if watch is None else partial(watch, i)
+            values[i] = self.lanes[i].add(W, b, G, g, trails[i], known[i], shown)
 
         gradient = self.sum_over_lanes(add, np.float64)
-        value = sum(values) / self.total_weight
+        return self._penalise(w, sum(values) / self.total_weight, gradient)
+
+    def _penalise(
+        self, w: np.ndarray, value: float, gradient: np.ndarray
+    ) -> tuple[float, np.ndarray]:
         if self.l2:
             weights = w[: self.layout.n_weights]
             value += 0.5 * self.l2 * float(weights @ weights)

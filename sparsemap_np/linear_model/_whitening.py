@@ -72,6 +72,30 @@ class Whitening:
         """
         return _times(self._factor.T, g)
 
+    def lengths(self, X: np.ndarray, constant: bool) -> np.ndarray:
+        """Lengths of rows in the new coordinates: a score is the product of row and column there.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, n_features)
+            Dense data.
+        constant : bool
+            Whether a feature of ones follows the others.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Euclidean lengths, float64.
+        """
+        T, d = self._factor, X.shape[1]
+        images = X @ T[:d] if T.ndim == 2 else X * T[:d]
+        if constant and T.ndim == 2:
+            images += T[d]
+        squares = np.einsum("ij,ij->i", images, images)
+        if constant and T.ndim == 1:
+            squares += T[d] ** 2
+        return np.sqrt(squares)
+
 
 def _times(factor: np.ndarray, w: np.ndarray) -> np.ndarray:
     w = w.reshape(len(factor), -1)
