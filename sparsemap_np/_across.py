@@ -5,6 +5,7 @@ No temporary of the array's size is ever made.
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -12,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsemap_np._kernels._centre import SHORT, WIDTH
-from sparsemap_np._kernels._columns import LANES
 from sparsemap_np._kernels._transpose import transpose
 from sparsemap_np._threads import SERIAL_NS, run_tasks, thread_count
 from sparsemap_np._writable import for_kernel
@@ -23,6 +23,10 @@ _SCRATCH_BYTES = 7 << 17
 _LINE_BYTES = 64
 """Rows that lie across the memory are copied at least so many bytes wide, a cache line: a narrower
 block would read each line several times. Rows of more than some 10000 scores pay for it in room."""
+
+_LEAST_BYTES = 1 << 10
+"""A thread that reads lines where they lie reads so much of each: in less, the processor does not
+see what comes next."""
 
 _CROWDED_BYTES = 4096
 """Rows a multiple of this apart compete for the same few places in the cache."""
@@ -102,6 +106,7 @@ class _Lines:
             return 0
         return array.__array_interface__["data"][0] % _LINE_BYTES // size
 
+    @cached_property
     def across(self) -> tuple[NDArray, int, int] | None:
         """The flat array, first index in it and step, of rows that lie across the memory."""
         if self._flat is None:
@@ -117,20 +122,28 @@ class _Lines:
         first = (view.__array_interface__["data"][0] - self._origin) // size
         return self._flat, first, view.strides[1] // size
 
-    def read(self, block: NDArray) -> None:
-        """Copy the rows to ``block`` (n, d)."""
-        where = self.across()
+    def _at(self, box: tuple, start: int) -> tuple["_Lines", tuple[NDArray, int, int] | None]:
+        """The rows in a box, the first of which is number ``start``, and where they lie across."""
+        if self.across is None:
+            part = self.part(box)
+            return part, part.across
+        flat, first, step = self.across  # a view of each box would take as long as to copy it
+        return self, (flat, first + start, step)
+
+    def read(self, box: tuple, start: int, block: NDArray) -> None:
+        """Copy the rows in ``box``, the first of which is number ``start``, to ``block`` (n, d)."""
+        part, where = self._at(box, start)
         if where is None:
-            np.copyto(block.reshape(self._moved.shape), self._moved, casting="unsafe")
+            np.copyto(block.reshape(part._moved.shape), part._moved, casting="unsafe")
         else:
             n, d = block.shape
             transpose(*where, block.reshape(-1), 0, d, n, d, _crowded(block))
 
-    def write(self, block: NDArray) -> None:
-        """Copy ``block`` to the rows."""
-        where = self.across()
+    def write(self, box: tuple, start: int, block: NDArray) -> None:
+        """Copy ``block`` to the rows in ``box``, the first of which is number ``start``."""
+        part, where = self._at(box, start)
         if where is None:
-            np.copyto(self._moved, block.reshape(self._moved.shape), casting="same_kind")
+            np.copyto(part._moved, block.reshape(part._moved.shape), casting="same_kind")
         else:
             n, d = block.shape
             transpose(block.reshape(-1), 0, d, *where, d, n, not _crowded(block))
@@ -149,8 +162,8 @@ def _aligned(count: int, size: int, dtype: np.dtype) -> list[NDArray]:
     return [line[: size * dtype.itemsize].view(dtype) for line in lines]
 
 
-def _run(task: Callable[[int], None], count: int, serial: bool) -> None:
-    if serial:
+def _run(task: Callable[[int], None], count: int, threads: int) -> None:
+    if threads == 1:
         for number in range(count):
             task(number)
     else:
@@ -158,7 +171,7 @@ def _run(task: Callable[[int], None], count: int, serial: bool) -> None:
 
 
 def _answer_in_place(
-    columns: Callable, lines: list[_Lines], par: Any, d: int, room: int, serial: bool
+    columns: Callable, lines: list[_Lines], par: Any, d: int, threads: int
 ) -> list[list[_Lines]]:
     """Answer the rows that lie across the memory where they are; return the parts that are left.
 
@@ -167,12 +180,13 @@ def _answer_in_place(
     lead = lines[0].lead
     if not lead:
         return [lines]
-    # Whole lines of memory, and enough of them for the processor to see what comes next.
     line = _LINE_BYTES // lines[-1].itemsize
-    share = max(-(-lead[-1] // (1 if serial else thread_count())), 2 * LANES)
-    boxes = _blocks(lead, min(-(-share // line) * line, lead[-1]), lines[-1].lag)
-    if any(one.part(boxes[0][0]).across() is None for one in lines):
+    pieces = max(1, min(threads, lead[-1] * lines[-1].itemsize // _LEAST_BYTES))
+    share = -(-lead[-1] // pieces)
+    boxes = _blocks(lead, min(-(-share // line) * line, lead[-1]), 0)
+    if any(one.part(boxes[0][0]).across is None for one in lines):
         return [lines]
+    room = _SCRATCH_BYTES // min(threads, len(boxes))
     left: list[list[_Lines]] = []
 
     def task(number: int) -> None:
@@ -181,14 +195,14 @@ def _answer_in_place(
         done = 0
         # Where most have been too much, so will be the rest.
         if 2 * len(left) <= number:
-            where = [one.across() for one in part]
+            where = [one.across for one in part]
             if None not in where:
                 *inputs, target = where
                 done = columns(*chain(*inputs), par, stop - start, d, room, *target)
         if done < stop - start:
             left.append([one.beyond(done) for one in part])
 
-    _run(task, len(boxes), serial)
+    _run(task, len(boxes), threads)
     return left
 
 
@@ -212,11 +226,10 @@ def map_blocks(
     target = None if per_row else _Lines.of(result, axis, work)
     d = inputs[0].shape[axis]
     shared = all(getattr(p, "size", 1) == 1 for p in parameters)
-    serial = inputs[0].size * cost < SERIAL_NS
-    room = _SCRATCH_BYTES // (1 if serial else thread_count())
+    threads = 1 if inputs[0].size * cost < SERIAL_NS else thread_count()
     parts = [sources if target is None else [*sources, target]]
     if columns is not None and target is not None and shared:
-        parts = _answer_in_place(columns, parts[0], *parameters, d, room, serial)
+        parts = _answer_in_place(columns, parts[0], *parameters, d, threads)
     count = len(inputs)
     ahead = 0
     if target is not None:
@@ -226,7 +239,9 @@ def map_blocks(
             ahead = -(-_TOGETHER // d)
         elif count > 1:  # several kernels may go over a block whose rows differ in parameter
             count += 1
-    lines = max(1, (room // count - ahead * d * work.itemsize) // (d * _LINE_BYTES))
+    lines = max(
+        1, (_SCRATCH_BYTES // threads // count - ahead * d * work.itemsize) // (d * _LINE_BYTES)
+    )
     rows = lines * (_LINE_BYTES // work.itemsize)
     boxes = [
         (part, *box) for part in parts for box in _blocks(part[-1].lead, rows, part[-1].lag % rows)
@@ -244,14 +259,14 @@ def map_blocks(
             scratch = _aligned(count, (height + ahead) * d, work)
         blocks = [one[ahead * d : (ahead + n) * d].reshape(n, d) for one in scratch]
         for source, block in zip(part[: len(inputs)], blocks, strict=False):
-            source.part(box).read(block)
+            source.read(box, start, block)
         own = [p[start:stop] if isinstance(p, np.ndarray) and p.size > 1 else p for p in parameters]
         if target is None:
             kernel(*blocks, *own, result[start:stop], 0, n)
         else:
             answer = scratch[-1][: n * d].reshape(n, d)
             kernel(*blocks[: len(inputs)], *own, answer, 0, n)
-            part[-1].part(box).write(answer)
+            part[-1].write(box, start, answer)
         spare.append(scratch)
 
-    _run(task, len(boxes), serial)
+    _run(task, len(boxes), threads)
