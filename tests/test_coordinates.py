@@ -5,7 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 from sparsemap_np import FenchelYoungClassifier
-from sparsemap_np.linear_model import _coordinates
+from sparsemap_np.linear_model import _coordinates, _lbfgs
+from sparsemap_np.linear_model._coordinates import Place
 from sparsemap_np.linear_model._losses import fenchel_young
 from sparsemap_np.linear_model._objective import Layout, LinearObjective
 
@@ -67,3 +68,42 @@ def test_value_gradient_and_slope_are_the_objectives(loss, alpha, shape, fit_int
     v = np.random.default_rng(4).normal(size=z.size)
     ends = [at.place(z + sign * step * v).value for sign in (1, -1)]
     np.testing.assert_allclose(place.gradient @ v, (ends[0] - ends[1]) / (2 * step), rtol=1e-5)
+
+
+class Slide:
+    """Falls in a straight line as far as a bend, and rises as a parabola from there."""
+
+    eps = 2.2e-16
+
+    def __init__(self, bend):
+        self.bend = bend
+
+    def place(self, z):
+        past = max(0.0, float(z[0]) - self.bend)
+        return Place(z, -float(z[0]) + past * past, np.array([2 * past - 1.0]), None)
+
+
+@pytest.mark.parametrize("bend", [0.1, 1.0, 40.0, 1000.0])
+def test_the_line_search_runs_where_the_objective_is_linear(bend):
+    """Its derivative is to the bit that of the start there: no curvature to divide by."""
+    slide = Slide(bend)
+    here = slide.place(np.zeros(1))
+    ahead = _lbfgs._ahead(slide, here, np.ones(1), -1.0)
+    assert bend / 8 < ahead.z[0] < 2 * bend + 1
+    assert ahead.value < here.value
+
+
+def test_no_search_without_end():
+    """A line that only falls, as far as numbers go."""
+    slide = Slide(np.inf)
+    here = slide.place(np.zeros(1))
+    assert _lbfgs._ahead(slide, here, np.ones(1), -1.0) is None
+
+
+@pytest.mark.parametrize("loss", ["sparsemax", "entmax15", "logistic"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("size", [1e-2, 1.0, 1e6])
+def test_few_separable_rows_without_a_penalty(loss, dtype, size):
+    X = (size * np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]])).astype(dtype)
+    clf = FenchelYoungClassifier(loss, C=np.inf, solver="lbfgs", max_iter=1000).fit(X, [0, 1, 2])
+    np.testing.assert_array_equal(clf.predict(X), [0, 1, 2])

@@ -104,7 +104,9 @@ def _ahead(at: Coordinates, here: Place, v: np.ndarray, start: float) -> Place |
         else:
             high, above = length, slope
         if high == np.inf:
-            length *= min(_MOST_LONGER, max(2.0, start / (start - slope)))
+            # Without a penalty a sparse loss is linear as long as its support does not change.
+            rise = slope - start
+            length *= min(_MOST_LONGER, max(2.0, -start / rise)) if rise > 0.0 else _MOST_LONGER
         elif not above > 0.0 or above == np.inf:
             length = low + 0.1 * (high - low)
         else:
