@@ -218,18 +218,15 @@ class WhitenedData(Coordinates):
         whitened[:, r:] = one
         self._penalty = objective.l2 * (T.T @ T)
         self._n_penalised = r * k
-        # Parameters of the model and their gradient from those here, for each output.
-        out, back = (T, inverse.T) if rotation is None else (rotation @ T, rotation @ inverse.T)
-        self._out = np.zeros((len(out) + layout.fit_intercept, whitened.shape[1]))
-        self._back = np.zeros_like(self._out)
-        self._out[: len(out), :r] = out
-        self._back[: len(out), :r] = back
+        # What leads back to the model. A fit needs it a few times only: products with weights cost
+        # less than the product of these matrices.
+        self._rotation, self._T, self._inverse, self._one = rotation, T, inverse, one
+        self._mean = mean if layout.fit_intercept else None
+        length = float(np.linalg.norm(T)) ** 2
         if layout.fit_intercept:
-            self._out[-1, :r] = -(mean @ out)
-            self._out[-1, r] = one
-            self._back[:-1, r] = mean / one
-            self._back[-1, r] = 1.0 / one
-        self._reach = float(np.linalg.norm(self._out)) * np.sqrt(layout.n_parameters)
+            shift = mean if rotation is None else mean @ rotation
+            length += float(np.linalg.norm(shift @ T)) ** 2 + one**2
+        self._reach = np.sqrt(length * layout.n_parameters)
         inner = replace(layout, n_features=whitened.shape[1], fit_intercept=False)
         y = objective.y.toarray() if sp.issparse(objective.y) else objective.y
         losses = LinearObjective(objective.loss, whitened, y, inner, sample_weight=weight)
@@ -255,15 +252,32 @@ class WhitenedData(Coordinates):
 
     def weights(self, z: np.ndarray) -> np.ndarray:
         """Change variables; see `Coordinates.weights`."""
-        return (self._out @ z.reshape(self._out.shape[1], -1)).ravel()
+        r = len(self._T)
+        Z = z.reshape(r + (self._mean is not None), -1)
+        W = self._rotated(self._T @ Z[:r])
+        if self._mean is None:
+            return W.ravel()
+        return np.vstack([W, self._one * Z[r] - self._mean @ W]).ravel()
 
     def slope(self, place: Place) -> float:
         """Change variables back; see `Coordinates.slope`."""
-        return largest(self._back @ place.gradient.reshape(self._back.shape[1], -1))
+        r = len(self._T)
+        G = place.gradient.reshape(r + (self._mean is not None), -1)
+        slopes = self._rotated(self._inverse.T @ G[:r])
+        if self._mean is None:
+            return largest(slopes)
+        at_intercepts = G[r] / self._one
+        slopes += self._mean[:, None] * at_intercepts
+        return max(largest(slopes), largest(at_intercepts))
+
+    def _rotated(self, W: np.ndarray) -> np.ndarray:
+        """Weights of the features from those of the directions that the rows span."""
+        return W if self._rotation is None else self._rotation @ W
 
     def is_flat(self, place: Place, tol: float) -> bool:
         """Answer without a product where the gradient is large; see `Coordinates.is_flat`."""
-        # |gradient| = |out' slopes| <= |out| * sqrt(n_parameters) * max|slopes|.
+        # |gradient| = |M' slopes| <= |M| * sqrt(n_parameters) * max|slopes|, where M makes the
+        # model's parameters from those here.
         length = float(np.sqrt(place.gradient @ place.gradient))
         return length <= self._reach * tol and self.slope(place) <= tol
 

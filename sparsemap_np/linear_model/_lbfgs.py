@@ -28,6 +28,9 @@ _MAX_LINE_SEARCH = 30
 _MOST_LONGER = 4.0
 # Iterations without a lower value or a smaller gradient before it is taken for rounding.
 _PATIENCE = 20
+# np.finfo takes as long as a small sum.
+_EPS = float(np.finfo(np.float64).eps)
+_TINY = float(np.finfo(np.float64).tiny)
 
 
 class _Steps:
@@ -57,7 +60,7 @@ class _Steps:
             *(ahead.z, here.z, ahead.gradient, here.gradient),
             *(self._next, self._steps, self._changes),
         )
-        if not product > np.finfo(np.float64).eps * square:
+        if not product > _EPS * square:
             return
         n = len(self._products)
         self._products[self._next] = product
@@ -117,7 +120,7 @@ def _ahead(at: Coordinates, here: Place, v: np.ndarray, start: float) -> Place |
 
 def _doubt(at: Coordinates, value: float) -> float:
     """How much of a value may be rounding."""
-    return ROUNDING * at.eps * max(abs(value), float(np.finfo(np.float64).tiny))
+    return ROUNDING * at.eps * max(abs(value), _TINY)
 
 
 def minimize_lbfgs(
