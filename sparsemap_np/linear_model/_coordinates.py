@@ -218,15 +218,23 @@ class WhitenedData(Coordinates):
         whitened[:, r:] = one
         self._penalty = objective.l2 * (T.T @ T)
         self._n_penalised = r * k
-        # What leads back to the model. A fit needs it a few times only: products with weights cost
-        # less than the product of these matrices.
-        self._rotation, self._T, self._inverse, self._one = rotation, T, inverse, one
-        self._mean = mean if layout.fit_intercept else None
-        length = float(np.linalg.norm(T)) ** 2
+        # Parameters of the model and their gradient from those here, for each output. Those of
+        # rotated data stay rotated: to multiply the matrices would cost more than it saves.
+        self._out = np.zeros((r + layout.fit_intercept, r + layout.fit_intercept))
+        self._back = np.zeros_like(self._out)
+        self._out[:r, :r] = T
+        self._back[:r, :r] = inverse.T
         if layout.fit_intercept:
-            shift = mean if rotation is None else mean @ rotation
-            length += float(np.linalg.norm(shift @ T)) ** 2 + one**2
-        self._reach = np.sqrt(length * layout.n_parameters)
+            middle = mean if rotation is None else mean @ rotation
+            self._out[-1, :r] = -(middle @ T)
+            self._out[-1, r] = one
+            self._back[:-1, r] = middle / one
+            self._back[-1, r] = 1.0 / one
+        self._reach = float(np.linalg.norm(self._out)) * np.sqrt(layout.n_parameters)
+        self._rotation, self._outside = rotation, None
+        if rotation is not None and layout.fit_intercept:
+            # The mean of the rows need not be among the directions of the centred ones.
+            self._outside = (mean - rotation @ middle)[:, None]
         inner = replace(layout, n_features=whitened.shape[1], fit_intercept=False)
         y = objective.y.toarray() if sp.issparse(objective.y) else objective.y
         losses = LinearObjective(objective.loss, whitened, y, inner, sample_weight=weight)
@@ -252,27 +260,22 @@ class WhitenedData(Coordinates):
 
     def weights(self, z: np.ndarray) -> np.ndarray:
         """Change variables; see `Coordinates.weights`."""
-        r = len(self._T)
-        Z = z.reshape(r + (self._mean is not None), -1)
-        W = self._rotated(self._T @ Z[:r])
-        if self._mean is None:
-            return W.ravel()
-        return np.vstack([W, self._one * Z[r] - self._mean @ W]).ravel()
+        w = self._out @ z.reshape(len(self._out), -1)
+        if self._rotation is not None:
+            r = self._rotation.shape[1]
+            w = np.concatenate([self._rotation @ w[:r], w[r:]])
+        return w.ravel()
 
     def slope(self, place: Place) -> float:
         """Change variables back; see `Coordinates.slope`."""
-        r = len(self._T)
-        G = place.gradient.reshape(r + (self._mean is not None), -1)
-        slopes = self._rotated(self._inverse.T @ G[:r])
-        if self._mean is None:
-            return largest(slopes)
-        at_intercepts = G[r] / self._one
-        slopes += self._mean[:, None] * at_intercepts
-        return max(largest(slopes), largest(at_intercepts))
-
-    def _rotated(self, W: np.ndarray) -> np.ndarray:
-        """Weights of the features from those of the directions that the rows span."""
-        return W if self._rotation is None else self._rotation @ W
+        g = self._back @ place.gradient.reshape(len(self._back), -1)
+        if self._rotation is None:
+            return largest(g)
+        r = self._rotation.shape[1]
+        slopes = self._rotation @ g[:r]
+        if self._outside is not None:
+            slopes += self._outside * g[r]
+        return max(largest(slopes), largest(g[r:]))
 
     def is_flat(self, place: Place, tol: float) -> bool:
         """Answer without a product where the gradient is large; see `Coordinates.is_flat`."""
