@@ -147,6 +147,19 @@ def test_newton_in_float32(container):
     np.testing.assert_allclose(single.coef_, double.coef_, atol=2e-3)
 
 
+@containers
+@pytest.mark.parametrize("C", [1e4, np.inf])
+@pytest.mark.parametrize("loss, alpha", [("normmax", 5.0), ("entmax", 3.0)])
+@pytest.mark.parametrize("seed", range(3))
+def test_newton_on_separable_data_in_float32(container, C, loss, alpha, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(200, 10))
+    y = np.argmax(X @ rng.normal(size=(10, 5)), axis=1)
+    clf = FenchelYoungClassifier(loss, alpha=alpha, solver="newton", C=C, max_iter=500)
+    clf.fit(container(X.astype(np.float32)), y)  # a fit that stalls warns: an error
+    assert clf.coef_.dtype == np.float32
+
+
 def test_newton_without_a_penalty_on_separable_data():
     clf = FenchelYoungClassifier(solver="newton", C=np.inf, tol=1e-10).fit(X6, Y6)
     np.testing.assert_allclose(clf.predict_proba(X6), np.eye(3)[Y6], atol=1e-7)

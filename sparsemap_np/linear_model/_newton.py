@@ -32,6 +32,10 @@ _CURVED = 0.5
 _MAX_LENGTHENINGS = 20
 _MAX_PROBES = 20
 _EPS = float(np.finfo(np.float64).eps)
+# Entries of float32 data of which a copy in float64 is worked with: 8 MB, as for L-BFGS. Where a
+# probability leaves zero as a root (normmax and entmax with alpha > 2), it takes the root of the
+# scores' rounding: that of float32 hides slopes of 1e-3.
+_DOUBLED = 2**20
 
 
 def minimize_newton(
@@ -68,6 +72,9 @@ def minimize_newton(
             "(alpha=inf, and alpha=1 for normmax, give piecewise constant probabilities). "
             "Choose solver='lbfgs'."
         )
+    steep = problem.loss.jacobian.alpha > 2.0
+    if steep and problem.dtype == np.float32 and problem.n_values <= _DOUBLED:
+        problem = problem.in_double()
     at = problem.point(_centred(problem.layout, w0))
     steepest = largest(at.gradient)
     message = "no iteration allowed"

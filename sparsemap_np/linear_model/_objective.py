@@ -134,6 +134,23 @@ class LinearObjective:
         self._feature_major = self.is_sparse
         self._kept_rooms: dict[np.dtype, list[tuple[np.ndarray, np.ndarray]]] = {}
 
+    def in_double(self) -> LinearObjective:
+        """Copy the objective to float64.
+
+        Returns
+        -------
+        LinearObjective
+            The same function of the parameters, with rounding errors of float64.
+        """
+        return LinearObjective(
+            self.loss,
+            self.X.astype(np.float64),
+            self.y,
+            self.layout,
+            sample_weight=self.sample_weight,
+            l2=self.l2,
+        )
+
     @property
     def leaves_threads_to_blas(self) -> bool:
         """Whether the products are too large to have more than one of them at a time."""
